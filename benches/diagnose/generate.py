@@ -1,12 +1,13 @@
-"""A run folder of N requests through three synchronous tiers in ten minutes, with stalls, drops and 50 ms samples.
+"""Makes a run folder of N requests through three synchronous tiers, with stalls, drops and 50 ms samples.
 
-Not a simulator: response times are drawn, and during each stall of the app server a share of the requests loses its SYN
-at the web server and comes back a second later. Enough to make `diagnose` work as hard as a real run does.
+It is not a simulator: response times are drawn. During each stall of the app server, a share of the requests loses its
+SYN at the web server and comes back a second later. `diagnose` works as hard on it as on a real run.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,33 +17,43 @@ from tailrace import dataset
 from tailrace.topology import Call, Node, Server, Topology
 
 SECOND = 1_000_000_000
-LENGTH_S = 600
-STALLS_S = [(start, 0.4) for start in range(20, LENGTH_S - 10, 15)]
+BEGIN = 1_700_000_000 * SECOND
+STALL_S = 0.4
 TIERS = ("web", "app", "db")
 CATEGORY = pl.Categorical
 
 
-def arrivals(requests: int, random: np.random.Generator) -> np.ndarray:
-    return np.sort(random.uniform(0, LENGTH_S * SECOND, requests)).astype(np.int64) + 1_700_000_000 * SECOND
+@dataclass(frozen=True)
+class Plan:
+    requests: int
+    seconds: int
+    every: int
+    """A stall begins every so many seconds, from the 20th second on."""
+    seed: int
+
+    def stalled(self, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return, for each of these times since the begin, whether it lies in a stall, and for how long the stall
+        lasted until then."""
+        since = (offset - 20 * SECOND) % (self.every * SECOND)
+        within = (offset >= 20 * SECOND) & (offset < (self.seconds - 10) * SECOND)
+        return within & (since < STALL_S * SECOND), since
 
 
-def stall_wait(sent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Time until the stall is over, and which requests lose their SYN (those of a stall's last third)."""
-    wait = np.zeros(len(sent), dtype=np.int64)
-    offset = sent - 1_700_000_000 * SECOND
-    dropped = np.zeros(len(sent), dtype=bool)
-    for start, length in STALLS_S:
-        inside = (offset >= start * SECOND) & (offset < (start + length) * SECOND)
-        wait[inside] = int((start + length) * SECOND) - offset[inside]
-        dropped |= inside & (offset > (start + length * 0.66) * SECOND)
-    wait[dropped] = 0
-    return wait, dropped
+def arrivals(plan: Plan, random: np.random.Generator) -> np.ndarray:
+    return np.sort(random.uniform(0, plan.seconds * SECOND, plan.requests)).astype(np.int64) + BEGIN
 
 
-def tables(requests: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    random = np.random.default_rng(seed)
-    sent = arrivals(requests, random)
-    wait, dropped = stall_wait(sent)
+def stall_wait(plan: Plan, sent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the time until the stall is over, and which requests lose their SYN (those of a stall's last third)."""
+    inside, since = plan.stalled(sent - BEGIN)
+    dropped = inside & (since > STALL_S * 0.66 * SECOND)
+    return np.where(inside & ~dropped, int(STALL_S * SECOND) - since, 0), dropped
+
+
+def tables(plan: Plan) -> tuple[pl.DataFrame, pl.DataFrame]:
+    random, requests = np.random.default_rng(plan.seed), plan.requests
+    sent = arrivals(plan, random)
+    wait, dropped = stall_wait(plan, sent)
     reached = sent + dropped * SECOND
     own = {
         tier: random.exponential(mean, requests).astype(np.int64) + 1000
@@ -103,13 +114,11 @@ def tables(requests: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     return requests_table, visits
 
 
-def samples(seed: int) -> pl.DataFrame:
-    random = np.random.default_rng(seed)
+def samples(plan: Plan) -> pl.DataFrame:
+    random = np.random.default_rng(plan.seed)
     step = 50_000_000
-    time = np.arange(1, LENGTH_S * 20, dtype=np.int64) * step
-    stalled = np.zeros(len(time), dtype=bool)
-    for start, length in STALLS_S:
-        stalled |= (time > start * SECOND) & (time <= (start + length) * SECOND)
+    time = np.arange(1, plan.seconds * 20, dtype=np.int64) * step
+    stalled = plan.stalled(time - step)[0]
     rows = []
     for place in (*TIERS, "neighbour", "client"):
         for metric in ("cpu_busy", "cpu_iowait", "cpu_steal", "listen_drops", "accept_queue", "run_queue"):
@@ -118,7 +127,7 @@ def samples(seed: int) -> pl.DataFrame:
                 normal = {"app": 0.6, "neighbour": 0.0}.get(place, 0.2)
                 value = value + np.where(stalled, {"app": 0.15, "neighbour": 0.8}.get(place, normal), normal)
             rows.append(
-                pl.DataFrame({"time": time + 1_700_000_000 * SECOND, "value": value}).with_columns(
+                pl.DataFrame({"time": time + BEGIN, "value": value}).with_columns(
                     pl.lit(step, dtype=pl.Int64).alias("interval_ns"),
                     pl.lit(place).cast(CATEGORY).alias("place"),
                     pl.lit(metric).cast(CATEGORY).alias("metric"),
@@ -131,9 +140,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--requests", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--every", type=int, default=15, help="seconds from the begin of one stall to the next")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    requests, visits = tables(arguments.requests, arguments.seed)
+    plan = Plan(arguments.requests, arguments.seconds, arguments.every, arguments.seed)
+    requests, visits = tables(plan)
     with dataset.create(arguments.out, overwrite=True) as writer:
         writer.maker = "benches/diagnose/generate.py"
         writer.topology = Topology(
@@ -143,7 +155,7 @@ def main() -> None:
         )
         writer.write_table("requests", requests)
         writer.write_table("visits", visits)
-        writer.write_table("samples", samples(arguments.seed))
+        writer.write_table("samples", samples(plan))
 
 
 if __name__ == "__main__":

@@ -194,6 +194,16 @@ class Replay:
         """Write what each visit needed by `measure` into these float64 arrays, in nanoseconds at full speed: before its
         first call, and as a whole."""
 
+    def section(self, visits: object, first: int) -> Section:
+        """Return these visits (int64 numbers, in order and each at most once), without the steps before `first`. Calls
+        that are not among them do not exist in it. Later measures do not change it."""
+
+    def whole(self) -> Section:
+        """Return all visits. Later measures do not change it."""
+
+class Section:
+    """All visits of a replay, or some of them."""
+
     def run(
         self,
         capacity: object,
@@ -204,7 +214,7 @@ class Replay:
         late: object | None = None,
         pause: object | None = None,
     ) -> None:
-        """Run at these capacities, with roots sent at `sent` (int64) and the choices in `anew` made anew, in turn.
-        `late` and `pause` (int64) hold up each visit before it arrives, and after a worker took it. Writes when each
-        visit is first sent into `sent`, when it leaves into `departure` (int64), and when it arrives into `arrival`, if
-        given. The largest number is never. The lock is released."""
+        """Run at these capacities (by server and step), with roots sent at `sent` (int64) and the choices in `anew`
+        made anew, in turn. `late` and `pause` (int64) hold up each visit before it arrives, and after a worker took it.
+        Writes when each visit is first sent into `sent`, when it leaves into `departure` (int64), and when it arrives
+        into `arrival`, if given. The largest number is never. The lock is released."""

@@ -12,7 +12,8 @@ from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED
 from tailrace.diagnosis.ledger import account, recorded
 from tailrace.diagnosis.ledger.account import Account
-from tailrace.diagnosis.ledger.books import Books, Extract
+from tailrace.diagnosis.ledger.books import Books
+from tailrace.diagnosis.ledger.extract import Extract
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
@@ -49,15 +50,19 @@ def books_of(run: Dataset, drawn_up: Account, departure: Times) -> Books:
 
 
 @pytest.fixture(scope="module")
-def whole(run: Dataset, drawn_up: Account) -> Extract:
+def books(run: Dataset, drawn_up: Account) -> Books:
     """The replay is the recording itself."""
-    books = books_of(run, drawn_up, drawn_up.recorded.departure)
-    return Extract(books, 0, len(drawn_up.recorded.steps))
+    return books_of(run, drawn_up, drawn_up.recorded.departure)
+
+
+@pytest.fixture(scope="module")
+def whole(books: Books) -> Extract:
+    return books.extract(0, len(books.account.recorded.steps))
 
 
 def test_shares_of_each_step_add_up_to_its_capacity(whole: Extract) -> None:
     for server in whole.servers:
-        columns = whole.sheet(server, whole.last).columns
+        columns = whole.sheet(server, len(whole.begins)).columns
         assert columns is not None
         assert next(iter(columns.shares)) == DONE
         assert list(columns.shares)[-2:] == [UNACCOUNTED, IDLE]
@@ -66,10 +71,10 @@ def test_shares_of_each_step_add_up_to_its_capacity(whole: Extract) -> None:
         assert np.allclose(each.sum(axis=0), 1.0, atol=1e-9)
 
 
-def test_sums_add_up_to_the_nanosecond(whole: Extract) -> None:
-    steps = whole.last
+def test_sums_add_up_to_the_nanosecond(books: Books) -> None:
+    steps = len(books.account.recorded.steps)
     for first, last in ((0, steps), (steps // 3, steps // 2), (steps - 1, steps)):
-        some = Extract(whole.books, first, last)
+        some = books.extract(first, last)
         for server in some.servers:
             sheet = some.sheet(server, 7)
             lost = sum(one.lost_ns for one in sheet.lost)
@@ -101,5 +106,7 @@ def test_a_diagnosis_fits_the_schema(run: Dataset) -> None:
 def test_the_recording_is_like_itself(run: Dataset, drawn_up: Account, whole: Extract) -> None:
     assert whole.unlike(0.7, 1.4) == ()
     empty = books_of(run, drawn_up, drawn_up.recorded.arrival)
-    nobody = Extract(empty, 0, whole.last)
-    assert set(nobody.unlike(0.7, 1.4)) == {server for server in whole.servers if whole.queues(server)[0].mean() >= 1.0}
+    nobody = empty.extract(0, len(whole.begins))
+    assert set(nobody.unlike(0.7, 1.4)) == {
+        server for server in whole.servers if whole.of[server].recorded.mean() >= 1.0
+    }

@@ -14,7 +14,7 @@ from builders import T0
 from ledgers import charged as shares
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
-from tailrace.diagnosis.ledger import account, bursts, groups, limits, recorded, verdict, waits
+from tailrace.diagnosis.ledger import account, bursts, groups, limits, portions, recorded, verdict, waits
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.spans import spans
@@ -50,7 +50,7 @@ def test_the_replay_of_a_recording_is_the_recording(stopped: Memory) -> None:
     _, found = drawn_up(stopped)
     sent = found.recorded.sent
     departure = np.empty(len(sent), dtype=np.int64)
-    found.replay.run(found.capacity, sent.copy(), [], departure)
+    found.replay.whole().run(found.capacity, sent.copy(), [], departure)
     slow = [(times - sent)[found.recorded.parent < 0] >= S for times in (departure, found.recorded.departure)]
     assert slow[0].sum() == pytest.approx(slow[1].sum(), rel=0.1)
     off = np.abs(departure - found.recorded.departure)[found.recorded.sent < 3 * S]
@@ -84,6 +84,24 @@ def test_what_began_a_lasting_overload_is_judged_for_its_later_episodes(calm_bet
     lines = verdict._Bench(seen, found, groups.together(seen.slow)).lines(later)
     assert later
     assert (("neighbour", "app") in lines) == (not calm_between)
+
+
+def test_a_long_recording_is_judged_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = system(Slow("app", 4.0, 4.8), Slow("app", 45.0, 45.8), seconds=55.0)
+    seen = tables.look(memory, 50 * MS)
+    slow = vlrt.find(seen, None)
+    whole = ledger.judge(seen, slow)
+    assert portions.portions(seen, slow) == [list(range(len(slow.clusters)))]
+    for bound in ("VISITS", "CELLS"):
+        monkeypatch.setattr(portions, bound, 1)
+        some = portions.portions(seen, slow)
+        assert len(some) > 1
+        assert sorted(at for portion in some for at in portion) == list(range(len(slow.clusters)))
+        for one, other in zip(whole, ledger.judge(seen, slow), strict=True):
+            assert one is not None
+            assert other is not None
+            assert [share.cause for share in one.shares] == [share.cause for share in other.shares]
+        monkeypatch.undo()
 
 
 def test_nothing_is_replayed_without_very_slow_requests() -> None:
@@ -140,7 +158,8 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
     end = np.concatenate((np.array(departure) + 1, np.array(departure))) * MS
     flags = np.zeros(2 * n, dtype=np.uint8)
     steps = Steps.of(spans([(T0, T0 + S)]))
-    ids, names, known = np.arange(2 * n).astype(np.uint64), np.full(2 * n, ""), np.zeros(2, dtype=np.uint32)
+    ids, known = np.arange(2 * n).astype(np.uint64), np.zeros(2, dtype=np.uint32)
+    names = recorded.Names(np.array([""]), np.zeros(2 * n, dtype=np.uint32))
     return recorded.Recorded(
         steps, ("app", "db"), server, parent, start, start, start, end, server, 2, names, ids, flags, none, (S,), known
     )

@@ -195,16 +195,16 @@ def test_others_wait_behind_a_visit_from_when_they_came_though_they_get_a_place_
     came = np.concatenate((np.arange(100) * 10 * MS, [1000 * MS], 1010 * MS + np.arange(40) * 10 * MS))
     begin = np.concatenate((came[:101], np.full(40, 2000 * MS)))
     end = np.concatenate((came[:100] + 4 * MS, [2000 * MS], 2004 * MS + np.arange(40) * 4 * MS))
-    name = np.where(np.arange(len(came)) == 100, "report", "page")
-    assert places._heavy(replace(here(begin, end), came=came, name=name)).nonzero()[0].tolist() == [100]
+    name, labels = (np.arange(len(came)) == 100).astype(np.uint32), np.array(["page", "report"])
+    assert places._heavy(replace(here(begin, end), came=came, name=name, labels=labels)).nonzero()[0].tolist() == [100]
 
 
 def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     """Visits of one server that are all called the same."""
     n = len(begin)
-    flag, name = np.zeros(n, dtype=bool), np.full(n, "page")
+    flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
     work = (end - begin).astype(float)
-    return places._Here(np.arange(n), begin, begin, end, work, work, name, ~flag, flag, 0)
+    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), ~flag, flag, 0)
 
 
 def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was_slow_for_one() -> None:

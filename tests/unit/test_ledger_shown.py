@@ -11,7 +11,6 @@ from systems import NX1, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.judged import Judged
 from tailrace.diagnosis.ledger import BURST, Replayed, Share
-from tailrace.diagnosis.ledger.books import Extract
 from tailrace.units import MILLISECOND
 
 
@@ -67,10 +66,8 @@ def test_no_share_is_claimed_of_an_episode_that_is_not_reproduced(stopped: Repla
 
 def test_it_says_whose_queue_is_not_reproduced(stopped: Replayed) -> None:
     extract = stopped.extract
-    recorded = extract.books.account.recorded
-    gone = np.where(recorded.server == recorded.number["web"], recorded.arrival, recorded.departure)
-    books = replace(extract.books, departure=gone, _known={})
-    other = Extract(books, extract.first, extract.last)
+    web = replace(extract.of["web"], replayed=np.zeros(len(extract.begins)))
+    other = replace(extract, of=extract.of | {"web": web})
     found = shown(replace(stopped, replayed=3, extract=other), None)
     assert found.not_reproduced == ("web",)
     assert "and the queue of web is not reproduced" in found.sentence

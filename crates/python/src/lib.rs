@@ -42,6 +42,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(load::load_tables, m)?)?;
     m.add_class::<replay::Replay>()?;
+    m.add_class::<replay::Section>()?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::partial, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::finish, m)?)?;

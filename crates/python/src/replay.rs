@@ -1,4 +1,8 @@
 //! `_core.Replay`: the visits of a recording as the network of queues that they came from.
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
+
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,22 +21,16 @@ const PAIRS: usize = 30;
 
 #[pyclass(module = "tailrace._core")]
 pub struct Replay {
-    visits: Visits,
-    program: Program,
-    grid: Grid,
+    network: Arc<Network>,
     groups: usize,
-    limits: Vec<Limits>,
     servers: Vec<Capacity>,
-    works: Vec<f64>,
     may_turn: Vec<bool>,
-    may_drop: Vec<bool>,
-    follows: Vec<i64>,
-    schedule: Vec<i64>,
-    pool: Vec<u32>,
-    pools: Vec<u32>,
-    held: Vec<u32>,
-    choice: Vec<u32>,
-    choices: Vec<Vec<(u32, u32)>>,
+}
+
+/// All visits of a replay, or some of them.
+#[pyclass(module = "tailrace._core", frozen)]
+pub struct Section {
+    network: Arc<Network>,
 }
 
 fn column<T: Element>(py: Python<'_>, table: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
@@ -103,28 +101,29 @@ impl Replay {
         }
         py.detach(|| {
             let (program, grid) = (Program::of(&columns), Grid::new(begin, step, steps));
-            let of_each = limits.iter().enumerate();
-            let servers = of_each
-                .map(|(i, one)| Capacity::of(&program.parts, i as u32, one.cores, grid, false))
-                .collect();
-            let works = vec![0.0; program.parts.len()];
+            let each: Vec<_> = limits.iter().enumerate().collect();
+            let servers = at_once(each, |(i, one)| {
+                Capacity::of(&program.parts, i as u32, one.cores, grid, false)
+            });
             Ok(Replay {
-                visits: columns,
-                program,
-                grid,
                 groups: groups * KINDS as usize,
-                limits,
                 servers,
-                works,
                 may_turn,
-                may_drop,
-                follows,
-                schedule,
-                pool,
-                pools,
-                held,
-                choice,
-                choices,
+                network: Arc::new(Network {
+                    visits: columns,
+                    works: vec![0.0; program.parts.len()],
+                    program,
+                    limits,
+                    grid,
+                    may_drop,
+                    follows,
+                    schedule,
+                    pool,
+                    pools,
+                    held,
+                    choice,
+                    choices,
+                }),
             })
         })
     }
@@ -138,9 +137,10 @@ impl Replay {
         calm: PyBuffer<u8>,
         rounds: u32,
     ) -> PyResult<Vec<Vec<f64>>> {
-        let (prior, calm) = (self.by_server(py, &prior)?, self.calm(py, &calm)?);
-        let (program, grid, groups, may_turn) =
-            (&self.program, self.grid, self.groups, &self.may_turn);
+        let (prior, calm) = (by_server(py, &self.network, &prior)?, self.calm(py, &calm)?);
+        let (groups, may_turn) = (self.groups, &self.may_turn);
+        let network = Arc::make_mut(&mut self.network);
+        let (program, grid) = (&network.program, network.grid);
         let one = |limits: &mut Limits, shared: &mut Capacity, server: usize| {
             let prior = &prior[server];
             // What a server without work lacks delays nothing, and what it lacks in calm steps is chance.
@@ -168,10 +168,12 @@ impl Replay {
             }
             best
         };
-        let each = self.limits.iter_mut().zip(&mut self.servers).enumerate();
+        let each = network.limits.iter_mut().zip(&mut self.servers);
+        let each: Vec<_> = each.enumerate().collect();
         Ok(py.detach(|| {
-            each.map(|(server, (limits, shared))| one(limits, shared, server))
-                .collect()
+            at_once(each, |(server, (limits, shared))| {
+                one(limits, shared, server)
+            })
         }))
     }
 
@@ -179,12 +181,10 @@ impl Replay {
     /// in turn.
     fn take_turns(&mut self, py: Python<'_>) {
         py.detach(|| {
-            let (parts, grid) = (&self.program.parts, self.grid);
-            let each = self
-                .limits
-                .iter_mut()
-                .zip(&mut self.servers)
-                .zip(&self.may_turn);
+            let network = Arc::make_mut(&mut self.network);
+            let (parts, grid) = (&network.program.parts, network.grid);
+            let each = network.limits.iter_mut().zip(&mut self.servers);
+            let each = each.zip(&self.may_turn);
             for (server, ((limits, shared), may_turn)) in each.enumerate() {
                 let server = server as u32;
                 if !may_turn || limits.in_turn {
@@ -210,7 +210,7 @@ impl Replay {
         spans: Vec<(usize, usize)>,
     ) -> PyResult<Vec<(f64, f64)>> {
         let (prior, calm) = (prior.to_vec(py)?, self.calm(py, &calm)?);
-        if prior.len() != self.grid.steps {
+        if prior.len() != self.network.grid.steps {
             return Err(PyValueError::new_err("a capacity for each step"));
         }
         let fit = self
@@ -224,22 +224,23 @@ impl Replay {
     /// The number of cores of each server: those whose utilisation is `busy`.
     #[getter]
     fn cores(&self) -> Vec<f64> {
-        self.limits.iter().map(|one| one.cores).collect()
+        self.network.limits.iter().map(|one| one.cores).collect()
     }
 
     /// Nanoseconds that the cores of a server are at work in each step.
     fn busy(&self, server: usize) -> PyResult<Vec<f64>> {
         let one = self.servers.get(server);
-        one.map(|one| one.busy(self.grid.steps))
+        one.map(|one| one.busy(self.network.grid.steps))
             .ok_or_else(|| PyValueError::new_err("no such server"))
     }
 
     /// Measure what each part needed, at these capacities.
     fn measure(&mut self, py: Python<'_>, capacity: PyBuffer<f64>) -> PyResult<()> {
-        let capacity = self.by_server(py, &capacity)?;
+        let capacity = by_server(py, &self.network, &capacity)?;
+        let works = &mut Arc::make_mut(&mut self.network).works;
         for (fit, capacity) in self.servers.iter().zip(&capacity) {
             for (&part, work) in fit.which.iter().zip(fit.works(capacity)) {
-                self.works[part as usize] = work;
+                works[part as usize] = work;
             }
         }
         Ok(())
@@ -249,12 +250,13 @@ impl Replay {
     /// as a whole.
     fn works(&self, py: Python<'_>, before: PyBuffer<f64>, whole: PyBuffer<f64>) -> PyResult<()> {
         let (mut first, mut all) = (Vec::new(), Vec::new());
-        for span in self.program.first.windows(2) {
+        let program = &self.network.program;
+        for span in program.first.windows(2) {
             let (mut calls, mut sums) = (false, (0.0, 0.0));
-            for step in &self.program.steps[span[0] as usize..span[1] as usize] {
+            for step in &program.steps[span[0] as usize..span[1] as usize] {
                 match step {
                     Step::Work(part) => {
-                        let work = self.works[*part as usize];
+                        let work = self.network.works[*part as usize];
                         sums = (sums.0 + if calls { 0.0 } else { work }, sums.1 + work);
                     }
                     Step::Send(_) => calls = true,
@@ -268,8 +270,37 @@ impl Replay {
         whole.copy_from_slice(py, &all)
     }
 
-    /// Run at these capacities; writes when each visit is first sent, leaves and arrives into
-    /// `sent`, `departure` and `arrival`. `late` and `pause` hold up each visit before its arrival and after its start.
+    /// These visits, in order and each at most once, without the steps before `first`.
+    fn section(&self, py: Python<'_>, visits: PyBuffer<i64>, first: usize) -> PyResult<Section> {
+        let rows = visits.to_vec(py)?;
+        let known = i64::try_from(self.network.visits.len()).unwrap_or(i64::MAX);
+        let fits = rows.first().is_none_or(|&row| row >= 0)
+            && rows
+                .last()
+                .is_none_or(|&row| row < known.min(u32::MAX.into()))
+            && rows.windows(2).all(|pair| pair[0] < pair[1]);
+        if !fits {
+            return Err(PyValueError::new_err("visits that are not in order"));
+        }
+        let rows: Vec<u32> = rows.into_iter().map(|row| row as u32).collect();
+        Ok(py.detach(|| Section {
+            network: Arc::new(self.network.section(&rows, first)),
+        }))
+    }
+
+    /// All visits.
+    fn whole(&self) -> Section {
+        Section {
+            network: Arc::clone(&self.network),
+        }
+    }
+}
+
+#[pymethods]
+impl Section {
+    /// Run it at these capacities; writes when each visit is first sent, leaves and arrives into
+    /// `sent`, `departure` and `arrival`. `late` and `pause` hold up each visit before its arrival
+    /// and after its start.
     #[pyo3(signature = (capacity, sent, anew, departure, arrival=None, late=None, pause=None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
@@ -283,37 +314,22 @@ impl Replay {
         late: Option<PyBuffer<i64>>,
         pause: Option<PyBuffer<i64>>,
     ) -> PyResult<()> {
-        let (capacity, sent_at) = (self.by_server(py, &capacity)?, sent);
+        let network = &self.network;
+        let (capacity, sent_at) = (by_server(py, network, &capacity)?, sent);
         let sent = sent_at.to_vec(py)?;
-        let mut held = Held::nothing(self.visits.len());
-        if let Some(late) = late {
-            held.late = late.to_vec(py)?;
-        }
-        if let Some(pause) = pause {
-            held.pause = pause.to_vec(py)?;
-        }
-        let lengths = [sent.len(), held.late.len(), held.pause.len()];
-        if lengths.iter().any(|&n| n != self.visits.len()) {
+        let column = |times: Option<PyBuffer<i64>>| {
+            times.map_or_else(|| Ok(Vec::new()), |times| times.to_vec(py))
+        };
+        let held = Held {
+            late: column(late)?,
+            pause: column(pause)?,
+        };
+        let visits = network.visits.len();
+        let fits = |column: &Vec<i64>| column.is_empty() || column.len() == visits;
+        if sent.len() != visits || !fits(&held.late) || !fits(&held.pause) {
             return Err(PyValueError::new_err("a time for each visit"));
         }
-        let outcome = py.detach(|| {
-            let network = Network {
-                visits: &self.visits,
-                program: &self.program,
-                works: &self.works,
-                limits: &self.limits,
-                grid: self.grid,
-                may_drop: &self.may_drop,
-                follows: &self.follows,
-                schedule: &self.schedule,
-                pool: &self.pool,
-                pools: &self.pools,
-                held: &self.held,
-                choice: &self.choice,
-                choices: &self.choices,
-            };
-            network.run(&capacity, &sent, &anew, &held)
-        });
+        let outcome = py.detach(|| network.run(&capacity, &sent, &anew, &held));
         sent_at.copy_from_slice(py, &outcome.sent)?;
         if let Some(arrival) = arrival {
             arrival.copy_from_slice(py, &outcome.arrival)?;
@@ -323,21 +339,51 @@ impl Replay {
 }
 
 impl Replay {
-    fn by_server(&self, py: Python<'_>, flat: &PyBuffer<f64>) -> PyResult<Vec<Vec<f64>>> {
-        let flat = flat.to_vec(py)?;
-        if flat.len() != self.limits.len() * self.grid.steps {
-            return Err(PyValueError::new_err("a capacity for each server and step"));
-        }
-        Ok(flat.chunks(self.grid.steps).map(<[f64]>::to_vec).collect())
-    }
-
     fn calm(&self, py: Python<'_>, flags: &PyBuffer<u8>) -> PyResult<Vec<bool>> {
         let flags = flags.to_vec(py)?;
-        if flags.len() != self.grid.steps {
+        if flags.len() != self.network.grid.steps {
             return Err(PyValueError::new_err("a flag for each step"));
         }
         Ok(flags.into_iter().map(|flag| flag != 0).collect())
     }
+}
+
+fn by_server(py: Python<'_>, network: &Network, flat: &PyBuffer<f64>) -> PyResult<Vec<Vec<f64>>> {
+    let (flat, steps) = (flat.to_vec(py)?, network.grid.steps);
+    if flat.len() != network.limits.len() * steps {
+        return Err(PyValueError::new_err("a capacity for each server and step"));
+    }
+    Ok(flat.chunks(steps).map(<[f64]>::to_vec).collect())
+}
+
+/// The results of `work` for each of these, in their order; each core works on one at a time.
+fn at_once<T: Send, R: Send>(each: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = available_parallelism()
+        .map_or(1, NonZeroUsize::get)
+        .min(each.len());
+    let waiting = Mutex::new(each.into_iter().enumerate());
+    let next = || {
+        waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next()
+    };
+    let worker = || {
+        std::iter::from_fn(next)
+            .map(|(at, one)| (at, work(one)))
+            .collect::<Vec<_>>()
+    };
+    let mut found: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let started: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+        let mine = worker();
+        let others = started.into_iter().flat_map(|one| match one.join() {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        mine.into_iter().chain(others).collect()
+    });
+    found.sort_unstable_by_key(|one| one.0);
+    found.into_iter().map(|(_, one)| one).collect()
 }
 
 fn limits(py: Python<'_>, servers: &Bound<'_, PyAny>) -> PyResult<Vec<Limits>> {

@@ -22,7 +22,7 @@ from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import UNKNOWN, Accounted, Slowest
 from tailrace.diagnosis.losses import Losses
 from tailrace.diagnosis.overflow import ALONE, Overflow
-from tailrace.diagnosis.queues import every
+from tailrace.diagnosis.queues import Times, every
 from tailrace.diagnosis.spans import Spans, overlap, spans, union, where
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -71,15 +71,17 @@ def of_cluster(
     lost: Drops,
     explained: Explained,
     timed: NDArray[np.bool_],
+    first_byte: Times,
 ) -> Account:
-    """`timed` shows for each VLRT request whether it took as long as other requests, independently of when it was sent.
-    A queue does not cause that, unless a known cause made all of them wait until their timer ran out."""
+    """`first_byte` is a moment for each VLRT request. `timed` shows for each of them whether it took as long as other
+    requests, independently of when it was sent. A queue does not cause that, unless a known cause made all of them wait
+    until their timer ran out."""
     overflow, stall, cause = explained
     rows = slow.requests[cluster.rows]
     sent, end = rows["sent"].to_numpy(), rows["end"].to_numpy()
     response = rows["response_ns"].to_numpy()
     repeated = np.minimum(packets.cost[cluster.rows], response)
-    answered = first_bytes(view, rows)
+    answered = first_byte[cluster.rows]
     first = packets.sent[cluster.rows]
     again = np.minimum(first + repeated, answered)
     long = _long(view, cluster, lost, overflow, int(end.max()))
@@ -126,7 +128,7 @@ def _overtaken(view: View, server: str, last_sent: int, first_end: int) -> bool:
     return bool(left >= max(OVERTAKING, NEARLY_ALL * number))
 
 
-def first_bytes(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
+def first_bytes(view: View, rows: pl.DataFrame) -> Times:
     """Return the time at which the first byte of the response left the entry, or the end of the request where it was
     not recorded."""
     entry = (

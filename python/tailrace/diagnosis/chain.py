@@ -44,10 +44,11 @@ def link(
     explained: tuple[Explained, ...],
     verdicts: tuple[Replayed | None, ...],
 ) -> Diagnosis:
-    alike = constants.find(view, slow, packets)
+    first_byte = account.first_bytes(view, slow.requests)
+    alike = constants.find(view, slow, packets, first_byte)
     timed = constants.members(slow, alike)
     parts = zip(slow.clusters, vlrt.findings(view, slow), lost, explained, verdicts, strict=True)
-    episodes = tuple(_episode(view, slow, packets, timed, *part) for part in parts)
+    episodes = tuple(_episode(view, slow, packets, timed, first_byte, *part) for part in parts)
     judged = ledger.show(verdicts, [episode.origin for episode in episodes])
     episodes = tuple(replace(episode, ledger=one) for episode, one in zip(episodes, judged, strict=True))
     summary = _summary(episodes)
@@ -79,6 +80,7 @@ def _episode(
     slow: Slow,
     packets: Losses,
     timed: NDArray[np.bool_],
+    first_byte: Times,
     cluster: Cluster,
     first: Finding,
     lost: Drops,
@@ -86,7 +88,7 @@ def _episode(
     verdict: Replayed | None,
 ) -> Episode:
     overflow, stall, why = explained
-    time = account.of_cluster(view, slow, cluster, packets, lost, explained, timed)
+    time = account.of_cluster(view, slow, cluster, packets, lost, explained, timed, first_byte)
     told = account.told(view, time, slow.requests[cluster.rows])
     sentence = f"{first.sentence} {account.sentence(told, cluster.vlrt)}"
     episode = Episode(

@@ -11,9 +11,10 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.account import HALF, first_bytes
+from tailrace.diagnosis.account import HALF
 from tailrace.diagnosis.finding import Constant
 from tailrace.diagnosis.losses import Losses
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Slow
 
@@ -28,12 +29,13 @@ OTHERS = 0.1
 """There may be at most a tenth as many others as there are requests in the band."""
 
 
-def find(view: View, slow: Slow, packets: Losses) -> tuple[Constant, ...]:
-    """Return the constants, the one with the most requests first. Requests are left out if losses took half of
+def find(view: View, slow: Slow, packets: Losses, first_byte: Times) -> tuple[Constant, ...]:
+    """Return the constants, the one with the most requests first. `first_byte` is when the response of each VLRT
+    request began. Requests are left out if losses took half of
     their time, because retransmissions have a timer, too. They are also left out if the transfer of the response took
     half of it, because responses of one size take the same time to send."""
     response = slow.requests["response_ns"].to_numpy()
-    transferred = slow.requests["end"].to_numpy() - first_bytes(view, slow.requests)
+    transferred = slow.requests["end"].to_numpy() - first_byte
     rows = np.flatnonzero((packets.cost * HALF < response) & (transferred * HALF < response))
     rows = rows[np.argsort(response[rows], kind="stable")]
     every = np.sort(view.requests["response_ns"].to_numpy())

@@ -111,12 +111,9 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
         .collect()
         .sort("sent")
     )
-    inside = (
-        _inside_from(lazy)
-        .select("server", "caller", "sent", "arrival", "departure")
-        .with_columns(pl.col("server", "caller").cast(pl.String))
-        .collect()
-    )
+    visits = _inside_from(lazy) if (lossy["data_drops"] > 0).any() else lazy
+    names = pl.col("server", "caller").cast(pl.Categorical)
+    inside = visits.select(names, "sent", "arrival", "departure").collect()
     stays = {
         server: Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy())
         for (server,), rows in inside.partition_by("server", as_dict=True).items()
@@ -159,7 +156,8 @@ def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> 
             found[caller] = server.name
         elif len(alone) == 1:
             found[caller] = alone[0]
-    return pl.DataFrame({"caller": list(found), "name": list(found.values())}, {"caller": pl.String, "name": pl.String})
+    names = {"caller": pl.Categorical, "name": pl.String}
+    return pl.DataFrame({"caller": list(found), "name": list(found.values())}, names)
 
 
 def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.account import Account, remeasured
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.places import CAUSE as HOLDING
@@ -57,9 +58,9 @@ def find(account: Account) -> Pauses:
             lasts[mine] = stayed[mine]
     timed = _timed(account, np.flatnonzero(alone & (lasts == 0) & (stayed >= LEAST_NS)), stayed)
     lasts[timed] = stayed[timed]
-    if held_up := account.held_up(frozenset()):
-        lasts = np.where(lasts > 0, lasts, held_up[1])
-    return Pauses(lasts)
+    held_up = (loss.delays for loss in account.losses.values() if loss.delays is not None)
+    _, pause = delays.held_up(len(lasts), held_up)
+    return Pauses(np.where(lasts > 0, lasts, pause))
 
 
 def _timed(account: Account, visits: Times, stayed: Times) -> Times:

@@ -85,7 +85,7 @@ def grow(recorded: Recorded, structure: Structure, apart: Times) -> Tree:
     parent = recorded.parent
     depth, root = _depths(parent)
     tier = np.array([structure.tier[name] for name in recorded.servers])[recorded.server]
-    base = pl.DataFrame({"tier": tier, "name": recorded.names, "apart": apart})
+    base = pl.DataFrame({"tier": tier, "name": recorded.names[:], "apart": apart})
     tree = Tree([], np.zeros(len(parent), dtype=np.int64), root)
     for level in range(int(depth.max(initial=0)), -1, -1):
         here, calls = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)

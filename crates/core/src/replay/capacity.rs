@@ -41,6 +41,17 @@ impl Grid {
             .min(self.steps - 1)
     }
 
+    /// The same steps without those before `first`; at least the last step remains.
+    pub fn since(&self, first: usize) -> Grid {
+        let first = first.min(self.steps - 1);
+        let begin = self.step.saturating_mul(first as i64);
+        Grid {
+            begin: self.begin.saturating_add(begin),
+            step: self.step,
+            steps: self.steps - first,
+        }
+    }
+
     pub fn is_last(&self, step: usize) -> bool {
         step + 1 >= self.steps
     }
@@ -182,31 +193,35 @@ impl Capacity {
     }
 
     /// One update of the capacities. A step without jobs keeps its capacity.
-    pub fn improve(&self, capacity: &mut [f64], needs: &[Need]) {
-        let works = self.works(capacity);
-        let mut changes = vec![0.0; self.pieces.len() + 1];
-        for (span, &work) in self.spans.iter().zip(&works) {
+    fn improve(&self, capacity: &mut [f64], needs: &[Need], room: &mut Room) {
+        self.sum_up(capacity, &mut room.attained);
+        room.changes.clear();
+        room.changes.resize(self.pieces.len() + 1, 0.0);
+        for span in &self.spans {
+            let (begin, end) = (span.begin as usize, span.end as usize);
+            let work = (room.attained[end] - room.attained[begin]).max(0.0);
             let need = needs[span.group as usize].mean;
             let ratio = if need.is_nan() {
                 1.0
             } else {
                 (need / work.max(1.0)).min(PULL)
             };
-            changes[span.begin as usize] += ratio;
-            changes[span.end as usize] -= ratio;
+            room.changes[begin] += ratio;
+            room.changes[end] -= ratio;
         }
-        let mut sums = vec![(0.0, 0.0); capacity.len()];
+        room.steps.clear();
+        room.steps.resize(capacity.len(), (0.0, 0.0));
         let mut ratios = 0.0;
-        for (piece, change) in self.pieces.iter().zip(&changes) {
+        for (piece, change) in self.pieces.iter().zip(&room.changes) {
             ratios += change;
-            let sum = &mut sums[piece.step as usize];
+            let sum = &mut room.steps[piece.step as usize];
             *sum = (
                 sum.0 + ratios * piece.share,
                 sum.1 + f64::from(piece.at_work) * piece.share,
             );
         }
-        for (value, (above, below)) in capacity.iter_mut().zip(sums) {
-            if below > 0.0 {
+        for (value, (above, below)) in capacity.iter_mut().zip(&room.steps) {
+            if *below > 0.0 {
                 *value = (*value * above / below).clamp(LEAST, MOST);
             }
         }
@@ -223,8 +238,8 @@ impl Capacity {
         rounds: u32,
     ) -> Vec<f64> {
         let needs = self.needs(&self.works(prior), calm, groups, least);
-        let mut capacity = prior.to_vec();
-        (0..rounds).for_each(|_| self.improve(&mut capacity, &needs));
+        let (mut capacity, mut room) = (prior.to_vec(), Room::default());
+        (0..rounds).for_each(|_| self.improve(&mut capacity, &needs, &mut room));
         capacity
     }
 
@@ -276,18 +291,32 @@ impl Capacity {
 
     /// The work that one part attains from the beginning until each piece.
     fn sums(&self, capacity: &[f64]) -> Vec<f64> {
-        let mut total = 0.0;
-        let shares = self
-            .pieces
-            .iter()
-            .map(|piece| capacity[piece.step as usize] * piece.share);
-        std::iter::once(0.0)
-            .chain(shares.map(|share| {
-                total += share;
-                total
-            }))
-            .collect()
+        let mut found = Vec::new();
+        self.sum_up(capacity, &mut found);
+        found
     }
+
+    fn sum_up(&self, capacity: &[f64], found: &mut Vec<f64>) {
+        let mut total = 0.0;
+        found.clear();
+        found.reserve(self.pieces.len() + 1);
+        found.push(total);
+        found.extend(self.pieces.iter().map(|piece| {
+            total += capacity[piece.step as usize] * piece.share;
+            total
+        }));
+    }
+}
+
+/// What one update computes: a fresh column of millions of pieces costs as much as the update itself.
+#[derive(Default)]
+struct Room {
+    /// The work that one part attains until each piece.
+    attained: Vec<f64>,
+    /// By how much the sum of the ratios of usual to attained work changes at each piece.
+    changes: Vec<f64>,
+    /// For each step, the sums of ratios and of parts at work.
+    steps: Vec<(f64, f64)>,
 }
 
 /// Of the parts that were at the server together with the one before them, how many there are, and

@@ -3,6 +3,7 @@
 //! program    visits → the steps of each: it works, it sends a call, it waits for one
 //! capacity   how fast each server was at each time, from the usual demand of its requests
 //! network    the programs at given capacities: arrivals, waiting, drops and departures
+//! section    some of the visits of a network, as a smaller network
 //! ```
 //!
 //! At the capacities at which works were measured, visits leave when they left in the recording.
@@ -10,6 +11,7 @@
 mod capacity;
 mod network;
 mod program;
+mod section;
 #[cfg(test)]
 mod tests;
 

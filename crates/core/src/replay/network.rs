@@ -27,50 +27,42 @@ const NOBODY: u32 = u32::MAX;
 /// The time of what does not happen.
 pub const NEVER: i64 = i64::MAX;
 
-/// Slices about visits have a value for each visit.
-pub struct Network<'a> {
-    pub visits: &'a Visits,
-    pub program: &'a Program,
+/// Columns about visits have a value for each visit.
+#[derive(Clone)]
+pub struct Network {
+    pub visits: Visits,
+    pub program: Program,
     /// Nanoseconds at full speed, a value a part.
-    pub works: &'a [f64],
-    pub limits: &'a [Limits],
+    pub works: Vec<f64>,
+    pub limits: Vec<Limits>,
     pub grid: Grid,
     /// Whether an attempt to reach its server can be lost.
-    pub may_drop: &'a [bool],
+    pub may_drop: Vec<bool>,
     /// For a root, the index of the root after whose answer its client sent it, or -1. The recorded
     /// time between the two is kept.
-    pub follows: &'a [i64],
+    pub follows: Vec<i64>,
     /// When a lost attempt is repeated, counted from the first; after the last of these the sender
     /// gives up.
-    pub schedule: &'a [i64],
+    pub schedule: Vec<i64>,
     /// The pool of each visit's call (an index of `pools`), or `u32::MAX`.
-    pub pool: &'a [u32],
+    pub pool: Vec<u32>,
     /// The number of connections of each pool.
-    pub pools: &'a [u32],
+    pub pools: Vec<u32>,
     /// The pool for which each visit's caller waited before it took another way (an index of
     /// `pools`), or `u32::MAX`. It waits as long as recorded where that pool is full again.
-    pub held: &'a [u32],
+    pub held: Vec<u32>,
     /// The choice that its caller made (an index of `choices`), or `u32::MAX`.
-    pub choice: &'a [u32],
+    pub choice: Vec<u32>,
     /// The candidates of each choice: the server, and the pool of the calls to it.
-    pub choices: &'a [Vec<(u32, u32)>],
+    pub choices: Vec<Vec<(u32, u32)>>,
 }
 
 /// What held up each visit, in nanoseconds: its packets on their way to the server, and its worker after it took the
-/// visit.
+/// visit. An empty column holds up nothing.
 #[derive(Clone, Default)]
 pub struct Held {
     pub late: Vec<i64>,
     pub pause: Vec<i64>,
-}
-
-impl Held {
-    pub fn nothing(visits: usize) -> Held {
-        Held {
-            late: vec![0; visits],
-            pause: vec![0; visits],
-        }
-    }
 }
 
 /// When each visit was first sent, arrived and left (`NEVER`: not at all), and how many of its
@@ -82,7 +74,7 @@ pub struct Outcome {
     pub lost: Vec<u8>,
 }
 
-impl Network<'_> {
+impl Network {
     /// Run it. `sent` is when each root is sent (`NEVER`: not at all), `capacity` the share of full
     /// speed by server and step. In the choices `anew`, candidates take turns instead of being as
     /// recorded.
@@ -174,8 +166,8 @@ enum Event {
     Proceeds(u32),
 }
 
-struct State<'a, 'b> {
-    net: &'a Network<'b>,
+struct State<'a> {
+    net: &'a Network,
     capacity: &'a [Vec<f64>],
     held: &'a Held,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
@@ -196,13 +188,8 @@ struct State<'a, 'b> {
     turns: Vec<Option<u32>>,
 }
 
-impl<'a, 'b> State<'a, 'b> {
-    fn new(
-        net: &'a Network<'b>,
-        capacity: &'a [Vec<f64>],
-        anew: &[bool],
-        held: &'a Held,
-    ) -> State<'a, 'b> {
+impl<'a> State<'a> {
+    fn new(net: &'a Network, capacity: &'a [Vec<f64>], anew: &[bool], held: &'a Held) -> State<'a> {
         let n = net.visits.len();
         State {
             net,
@@ -233,7 +220,7 @@ impl<'a, 'b> State<'a, 'b> {
                 .map(|&size| (size, VecDeque::new()))
                 .collect(),
             place: net.visits.server.clone(),
-            pool: net.pool.to_vec(),
+            pool: net.pool.clone(),
             turns: anew.iter().map(|&anew| anew.then_some(0)).collect(),
         }
     }
@@ -251,7 +238,7 @@ impl<'a, 'b> State<'a, 'b> {
     fn attempts(&mut self, visit: u32, now: i64) {
         let i = visit as usize;
         self.out.sent[i] = now;
-        let late = self.held.late[i];
+        let late = self.held.late.get(i).copied().unwrap_or(0);
         let takes = if late > 0 { late } else { self.net.latency(i) };
         self.at(now.saturating_add(takes), Event::Arrives(visit));
     }
@@ -334,8 +321,10 @@ impl<'a, 'b> State<'a, 'b> {
     fn starts(&mut self, visit: u32, now: i64) {
         let place = self.place(visit);
         self.servers[place].in_service += 1;
-        match self.held.pause[visit as usize] {
-            pause if pause > 0 => self.at(now.saturating_add(pause), Event::Proceeds(visit)),
+        match self.held.pause.get(visit as usize) {
+            Some(&pause) if pause > 0 => {
+                self.at(now.saturating_add(pause), Event::Proceeds(visit));
+            }
             _ => self.goes_on(visit, now),
         }
     }

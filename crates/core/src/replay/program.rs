@@ -70,6 +70,7 @@ pub enum Step {
 }
 
 /// The steps of all visits; those of visit `i` are `steps[first[i]..first[i + 1]]`.
+#[derive(Clone)]
 pub struct Program {
     pub parts: Vec<Part>,
     pub steps: Vec<Step>,

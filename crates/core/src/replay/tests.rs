@@ -1,5 +1,6 @@
 //! Small systems whose times are known.
 #![allow(clippy::unwrap_used)]
+use super::network::NEVER;
 use super::*;
 
 const MS: i64 = 1_000_000;
@@ -50,12 +51,17 @@ impl System {
             held: none.clone(),
             choice: none,
             choices: vec![],
-            held_up: Held::nothing(n),
+            held_up: Held::default(),
         }
     }
 
     /// Measured at one capacity, run at another.
     fn run(&self, measured: &[Vec<f64>], at: &[Vec<f64>], anew: &[bool]) -> Outcome {
+        let network = self.network(measured);
+        network.run(at, &self.visits.sent, anew, &self.held_up)
+    }
+
+    fn network(&self, measured: &[Vec<f64>]) -> Network {
         let program = Program::of(&self.visits);
         let mut works = vec![0.0; program.parts.len()];
         for (server, limits) in self.limits.iter().enumerate() {
@@ -70,22 +76,21 @@ impl System {
                 works[part as usize] = work;
             }
         }
-        let network = Network {
-            visits: &self.visits,
-            program: &program,
-            works: &works,
-            limits: &self.limits,
+        Network {
+            visits: self.visits.clone(),
+            program,
+            works,
+            limits: self.limits.clone(),
             grid: grid(),
-            may_drop: &self.may_drop,
-            follows: &self.follows,
-            schedule: &[1000 * MS, 3000 * MS],
-            pool: &self.pool,
-            pools: &self.pools,
-            held: &self.held,
-            choice: &self.choice,
-            choices: &self.choices,
-        };
-        network.run(at, &self.visits.sent, anew, &self.held_up)
+            may_drop: self.may_drop.clone(),
+            follows: self.follows.clone(),
+            schedule: vec![1000 * MS, 3000 * MS],
+            pool: self.pool.clone(),
+            pools: self.pools.clone(),
+            held: self.held.clone(),
+            choice: self.choice.clone(),
+            choices: self.choices.clone(),
+        }
     }
 }
 
@@ -322,12 +327,14 @@ fn a_packet_that_is_late_arrives_later_and_a_pause_holds_the_worker() {
     let mut system = System::of(visits(&[(0, 10), (20, 30)]), vec![one_worker]);
     let run = |system: &System| system.run(&[full()], &[full()], &[]);
     assert_close(run(&system).departure[1], 30 * MS);
-    system.held_up.late[0] = 1000 * MS;
+    system.held_up.late = vec![1000 * MS, 0];
     let out = run(&system);
     assert_close(out.departure[0], 1010 * MS);
     assert_close(out.departure[1], 30 * MS);
-    system.held_up = Held::nothing(2);
-    system.held_up.pause[0] = 500 * MS;
+    system.held_up = Held {
+        late: vec![],
+        pause: vec![500 * MS, 0],
+    };
     let out = run(&system);
     assert_close(out.departure[0], 510 * MS);
     assert_close(out.departure[1], 520 * MS);
@@ -340,4 +347,76 @@ fn columns_that_do_not_fit_are_noticed() {
     assert!(!found.hold_together(1, 1), "a server that is not there");
     found.parent[2] = 9;
     assert!(!found.hold_together(2, 1), "a caller that is not there");
+}
+
+/// A hundred requests 20 ms apart, each with two calls: first the requests, then their calls.
+fn busy() -> System {
+    let n = 100;
+    let begins: Vec<i64> = (0..n).map(|k| 20 * k + k * k % 7).collect();
+    let mut times: Vec<(i64, i64)> = begins.iter().map(|b| (*b, b + 60)).collect();
+    times.extend(begins.iter().map(|b| (b + 5 + b % 3, b + 25)));
+    times.extend(begins.iter().map(|b| (b + 30, b + 50 + b % 5)));
+    let mut found = visits(&times);
+    found.server = (0..3 * n).map(|i| (i / n) as u32).collect();
+    found.parent = (0..3 * n).map(|i| if i < n { -1 } else { i % n }).collect();
+    let limits = Limits {
+        workers: 6,
+        accept: 4,
+        cores: 2.0,
+        ..Limits::default()
+    };
+    let mut system = System::of(found, vec![limits, one_core(), one_core()]);
+    (n..2 * n).for_each(|i| system.pool[i as usize] = 0);
+    system.pools = vec![3];
+    (1..n).for_each(|i| system.follows[i as usize] = if i % 4 == 0 { i - 1 } else { -1 });
+    system
+}
+
+#[test]
+fn a_section_runs_as_the_whole_does_without_the_other_requests() {
+    let system = busy();
+    let measured = vec![full(), stopped(800, 1000), full()];
+    let network = system.network(&measured);
+    let is_inside = |i: usize| (30..70).contains(&(i % 100));
+    let sent = |i: usize| {
+        if is_inside(i) {
+            system.visits.sent[i]
+        } else {
+            NEVER
+        }
+    };
+    let all: Vec<i64> = (0..300).map(sent).collect();
+    let rows: Vec<u32> = (0..300).filter(|&i| is_inside(i as usize)).collect();
+    let first = network.grid.at(system.visits.sent[30]);
+    let section = network.section(&rows, first);
+    let inside: Vec<i64> = rows.iter().map(|&i| all[i as usize]).collect();
+    for stop in [(600, 600), (800, 1000), (900, 2500)] {
+        let capacity = vec![stopped(stop.0, stop.1), stopped(stop.0, stop.1), full()];
+        let later: Vec<Vec<f64>> = capacity.iter().map(|c| c[first..].to_vec()).collect();
+        let whole = network.run(&capacity, &all, &[], &Held::default());
+        let part = section.run(&later, &inside, &[], &Held::default());
+        for (at, &row) in rows.iter().enumerate() {
+            let row = row as usize;
+            assert_eq!(part.sent[at], whole.sent[row]);
+            assert_eq!(part.arrival[at], whole.arrival[row]);
+            assert_eq!(part.departure[at], whole.departure[row]);
+            assert_eq!(part.lost[at], whole.lost[row]);
+        }
+        assert_eq!(part.lost.iter().any(|&lost| lost > 0), stop.1 > stop.0);
+    }
+}
+
+#[test]
+fn what_a_section_lacks_does_not_exist_in_it() {
+    let system = busy();
+    let network = system.network(&[full(), full(), full()]);
+    let section = network.section(&[4, 104], 0);
+    let out = section.run(
+        &vec![full(); 3],
+        &section.visits.sent,
+        &[],
+        &Held::default(),
+    );
+    assert!(out.departure.iter().all(|&left| left < NEVER));
+    assert_eq!((section.follows[0], section.visits.parent[1]), (-1, 0));
 }

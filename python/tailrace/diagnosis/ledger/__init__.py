@@ -14,8 +14,11 @@ delays     visits that were held up without a loss of capacity
 waits      visits that waited for a connection, and needed nothing from the server meanwhile
 groups     episodes that are judged together, and which requests count for them
 account    how fast each server was, what took the rest, and the part that nothing in the recording accounts for
+trial      the replay of some requests without some lines
 verdict    the replay without a cause: how many of the very slow requests would not have occurred
-books      sums and columns of the account around an episode, and queues of the replay beside those of the recording
+portions   the episodes of a long recording in portions, which are judged one after the other
+books      the account of each server, and its queue in the recording and in the replay
+extract    the part of the books around one episode: sums and columns
 sentence   what the replay without a cause shows, in words
 shown      the parts of the account that are shown: as values (`diagnosis.judged`) and as a sentence
 
@@ -27,7 +30,8 @@ shares add up.
 from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.sentence import SAYS, TOLD, is_told, taken_away
 from tailrace.diagnosis.ledger.shown import show
-from tailrace.diagnosis.ledger.verdict import BALANCER, BURST, RETRIES, Replayed, Share, judge
+from tailrace.diagnosis.ledger.trial import BALANCER, BURST, RETRIES
+from tailrace.diagnosis.ledger.verdict import Replayed, Share, judge
 
 __all__ = [
     "BALANCER",

@@ -77,10 +77,10 @@ class Account:
     taken: dict[Line, Shares] = field(default_factory=dict)
     losses: dict[Line, Loss] = field(default_factory=dict)
 
-    def taken_of(self, server: str) -> Shares:
-        """Return what all lines together took of a server."""
-        mine = (share for line, share in self.taken.items() if line[1] == server)
-        return sum(mine, np.zeros(len(self.recorded.steps)))
+    def taken_of(self, server: str, steps: slice = slice(None)) -> Shares:
+        """Return what all lines together took of a server in these steps."""
+        mine = (share[steps] for line, share in self.taken.items() if line[1] == server)
+        return sum(mine, np.zeros(len(self.recorded.steps))[steps])
 
     def visits_of(self, line: Line) -> Times:
         """Return the visits that held places. A line of capacity has none."""
@@ -91,12 +91,6 @@ class Account:
         """Return the visits that held places, or that were held up."""
         loss = self.losses.get(line)
         return self.visits_of(line) if loss is None or loss.delays is None else loss.delays.visits
-
-    def held_up(self, without: frozenset[Line]) -> tuple[Times, Times] | tuple[()]:
-        """Return how late each visit arrives and how long its worker pauses, without these lines; nothing where no
-        visit is held up."""
-        left = [loss.delays for line, loss in self.losses.items() if loss.delays is not None and line not in without]
-        return delays.held_up(len(self.recorded.sent), left) if left else ()
 
     def who(self, line: Line) -> str | None:
         """Return the place that took what the line shows, if it is not the server itself."""

@@ -38,17 +38,26 @@ def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) 
     """Return, by visit, the group that its request counts for, or -1. This is its own group, or the group during which
     it was sent, within a window. If several requests came at once, chance decides which of them was dropped."""
     owner = np.full(len(recorded.sent), -1, dtype=np.int64)
-    requests, entries = slow.requests["request"].to_numpy(), slow.requests["server"].cast(pl.String)
+    entries = slow.requests["server"].cast(pl.String)
+    order = np.argsort(recorded.sent, kind="stable")
+    sent = recorded.sent[order]
     for is_own_entry in (True, False):
         for number, at in ((number, at) for number, group in enumerate(groups) for at in group):
             cluster = slow.clusters[at]
             begin, end = recorded.steps.shortened(np.array([cluster.begin, cluster.end])).tolist()
-            near = (owner < 0) & (recorded.sent >= begin - window_ns) & (recorded.sent <= end + window_ns)
+            first, last = np.searchsorted(sent, begin - window_ns), np.searchsorted(sent, end + window_ns, "right")
+            near = order[first:last]
+            near = near[owner[near] < 0]
             if is_own_entry:
                 mine = set(entries.gather(cluster.rows).drop_nulls().to_list())
-                near &= np.isin(recorded.server, [recorded.number[name] for name in mine if name in recorded.number])
+                its = [recorded.number[name] for name in mine if name in recorded.number]
+                near = near[np.isin(recorded.server[near], its)]
             owner[near] = number
+    of_request = np.full(len(slow.requests), -1, dtype=np.int64)
     for number, group in enumerate(groups):
-        rows = np.concatenate([slow.clusters[at].rows for at in group])
-        owner[np.isin(recorded.request, requests[rows])] = number
-    return owner
+        of_request[np.concatenate([slow.clusters[at].rows for at in group])] = number
+    requests = slow.requests["request"].to_numpy()
+    order = np.lexsort((of_request, requests))
+    last = np.maximum(np.searchsorted(requests[order], recorded.request, "right") - 1, 0)
+    own = np.where(requests[order][last] == recorded.request, of_request[order][last], -1)
+    return np.where(own >= 0, own, owner)

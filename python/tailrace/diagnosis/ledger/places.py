@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
+from tailrace.diagnosis.ledger.recorded import NEVER, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import LONG_NS, turns
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
@@ -107,7 +107,9 @@ class _Here:
     alone: Shares
     """This is the same time if the visit had had a core alone: where it shared a full CPU, only its share of a core
     counts."""
-    name: NDArray[np.str_]
+    name: Numbers
+    """This is the place of its name in `labels`."""
+    labels: NDArray[np.str_]
     own: Mask
     """The visit spent most of its time in the server itself and not in a call."""
     behind: Mask
@@ -190,7 +192,8 @@ def _held(here: _Here, heavy: Mask) -> Held:
     short = np.unique(here.name[~here.is_long])
     named = not np.isin(here.name[heavy], short).any()
     turn = bool((_in_turn(here, here.is_long)[heavy] > 0).any())
-    return Held(here.rows[heavy], begin, end, here.name[heavy], own, work, lulls, places, here.rows, start, turn, named)
+    names = here.labels[here.name[heavy]]
+    return Held(here.rows[heavy], begin, end, names, own, work, lulls, places, here.rows, start, turn, named)
 
 
 def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
@@ -223,7 +226,8 @@ def _here(
         end,
         work,
         alone,
-        recorded.names[rows],
+        recorded.names.number[rows],
+        recorded.names.labels,
         called[rows] * 2 <= end - begin,
         behind,
         known,
@@ -338,7 +342,7 @@ def _named(here: _Here, long: Mask) -> Mask:
     waited behind, and they are so rare that chance does not put them there."""
     names, which, count = np.unique(here.name, return_inverse=True, return_counts=True)
     always = np.bincount(which, weights=long) == count
-    always[names == ""] = False
+    always[here.labels[names] == ""] = False
     found = np.zeros(len(long), dtype=bool)
     if not always.any():
         return found

@@ -33,6 +33,38 @@ Flags = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
+class Names:
+    """Each visit has a name. Each different name is stored once."""
+
+    labels: NDArray[np.str_]
+    """These are the different names, in order."""
+    number: Numbers
+    """For each visit, this is the place of its name in `labels`."""
+
+    @classmethod
+    def of(cls, column: pl.Series) -> Names:
+        column = column.cast(pl.Categorical)
+        values = column.unique()
+        labels, codes = values.cast(pl.String).to_numpy().astype(str), values.to_physical().to_numpy()
+        order = np.argsort(labels)
+        number = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.uint32)
+        number[codes[order]] = np.arange(len(order))
+        return cls(labels[order], number[column.to_physical().to_numpy()])
+
+    def __getitem__(self, visits: Times | NDArray[np.bool_] | slice) -> NDArray[np.str_]:
+        return self.labels[self.number[visits]]
+
+    def are(self, name: str) -> NDArray[np.bool_]:
+        """Return which visits have this name."""
+        return np.asarray((self.labels == name)[self.number])
+
+    def counts(self, visits: Times | NDArray[np.bool_]) -> dict[str, int]:
+        """Return how many of these visits have each name."""
+        found = np.bincount(self.number[visits], minlength=len(self.labels))
+        return dict(zip(self.labels.tolist(), found.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
 class Recorded:
     """The visits are in the order of their numbers. Times are on the shortened clock of `steps`."""
 
@@ -46,7 +78,7 @@ class Recorded:
     departure: Times
     group: Numbers
     groups: int
-    names: NDArray[np.str_]
+    names: Names
     """Each visit has the name of its interaction, or of its request's; the name is empty if neither is known."""
     request: NDArray[np.uint64]
     """This is the request at the root of each visit, or 0 if it is unknown."""
@@ -74,6 +106,11 @@ class Recorded:
     def roots(self, visits: Times) -> Times:
         """Return the requests of clients that these visits work for."""
         return np.unique(self._root[visits])
+
+    @cached_property
+    def sent_by_client(self) -> Times:
+        """Return, for each visit, when the request was sent that it works for."""
+        return self.sent[self._root]
 
     @cached_property
     def _root(self) -> Times:
@@ -107,10 +144,11 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     servers = view.servers
     number = {name: i for i, name in enumerate(servers)}
     times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}
-    server = rows["server"].replace_strict(number, return_dtype=pl.UInt32).to_numpy().copy()
+    known = Names.of(rows["server"])
+    server = np.array([number[name] for name in known.labels.tolist()], dtype=np.uint32)[known.number]
     counts = np.array([workers(view, name) for name in servers], dtype=np.uint32)
     start = np.clip(steps.shortened(_start(rows, server, counts)), times["arrival"], times["departure"])
-    labels, group = np.unique(rows["group"].to_numpy().astype(str), return_inverse=True)
+    groups, group = _groups(server, Names.of(rows["interaction"].fill_null("")))
     return Recorded(
         steps,
         servers,
@@ -120,11 +158,11 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         times["arrival"],
         start,
         times["departure"],
-        group.astype(np.uint32),
-        len(labels),
+        group,
+        groups,
         _names(view, rows),
         rows["request"].fill_null(0).to_numpy(),
-        _may_drop(rows),
+        _may_drop(rows, server),
         _follows(view, rows, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
         counts,
@@ -151,7 +189,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
     inside = pl.any_horizontal(
         *((pl.col("sent") < end) & (pl.col("departure") > begin) for begin, end in stretches.tolist())
     )
-    names = pl.col("server", "interaction", "caller").cast(pl.String)
+    names = pl.col("server", "interaction", "caller").cast(pl.Categorical)
     rows = (
         view.visits.filter(inside, pl.col("arrival").is_not_null(), pl.col("departure") >= pl.col("arrival"))
         .select(
@@ -167,9 +205,9 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             visit=pl.lit(2**63, pl.UInt64) + pl.col("request"),
             parent=pl.lit(None, pl.UInt64),
             request="request",
-            server=pl.col("server").cast(pl.String),
-            interaction=pl.col("interaction").cast(pl.String),
-            caller=pl.lit(None, pl.String),
+            server=pl.col("server").cast(pl.Categorical),
+            interaction=pl.col("interaction").cast(pl.Categorical),
+            caller=pl.lit(None, pl.Categorical),
             sent="sent",
             arrival="end",
             start="end",
@@ -177,8 +215,15 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             drops=pl.col("drops").cast(rows.schema["drops"]),
         )
     )
-    group = pl.col("server") + "\n" + pl.col("interaction").fill_null("")
-    return pl.concat([rows, absent]).sort("visit").with_columns(group=group)
+    return pl.concat([rows, absent]).sort("visit")
+
+
+def _groups(server: Numbers, interaction: Names) -> tuple[int, Numbers]:
+    """Return how many groups there are, and the group of each visit. The visits of a group have one server and one
+    interaction."""
+    both = server.astype(np.int64) * len(interaction.labels) + interaction.number
+    found, group = np.unique(both, return_inverse=True)
+    return len(found), group.astype(np.uint32)
 
 
 def _start(rows: pl.DataFrame, server: Numbers, counts: Numbers) -> Times:
@@ -187,11 +232,9 @@ def _start(rows: pl.DataFrame, server: Numbers, counts: Numbers) -> Times:
     server."""
     arrival, departure = rows["arrival"].to_numpy(), rows["departure"].to_numpy()
     start = arrival.copy()
-    order = np.argsort(server, kind="stable")
-    edges = np.searchsorted(server[order], np.arange(len(counts) + 1))
     for number, count in enumerate(counts.tolist()):
         if count:
-            here = order[edges[number] : edges[number + 1]]
+            here = np.flatnonzero(server == number)
             start[here] = taken(arrival[here], departure[here], count)
             # A server that takes no request although it has a free worker stands still.
             told = rows["start"][here].fill_null(NEVER).to_numpy()
@@ -199,11 +242,13 @@ def _start(rows: pl.DataFrame, server: Numbers, counts: Numbers) -> Times:
     return start
 
 
-def _names(view: View, rows: pl.DataFrame) -> NDArray[np.str_]:
-    asked = view.requests.select("request", asked=pl.col("interaction").cast(pl.String))
-    named = rows.select("request", "interaction").join(asked, on="request", how="left", maintain_order="left")
-    names = pl.coalesce("interaction", "asked").fill_null("").alias("name")
-    return named.select(names)["name"].to_numpy().astype(str)
+def _names(view: View, rows: pl.DataFrame) -> Names:
+    interaction = rows["interaction"]
+    if interaction.null_count():
+        asked = view.requests.select("request", asked=pl.col("interaction").cast(pl.Categorical))
+        named = rows.select("request", "interaction").join(asked, on="request", how="left", maintain_order="left")
+        interaction = named.select(pl.coalesce("interaction", "asked"))["interaction"]
+    return Names.of(interaction.fill_null(""))
 
 
 def _parents(rows: pl.DataFrame) -> Times:
@@ -215,11 +260,12 @@ def _parents(rows: pl.DataFrame) -> Times:
     return np.where(called, at, -1).astype(np.int64)
 
 
-def _may_drop(rows: pl.DataFrame) -> Flags:
+def _may_drop(rows: pl.DataFrame, server: Numbers) -> Flags:
     """Return whether any attempt was lost between caller and server. Over kept connections, no attempt is lost."""
-    pair = pl.col("caller").fill_null("") + "\n" + pl.col("server")
-    lost = (pl.col("drops") > 0).any().over(pair)
-    return rows.select(lost.cast(pl.UInt8).alias("may_drop"))["may_drop"].to_numpy().copy()
+    caller = Names.of(rows["caller"].fill_null(""))
+    pair = caller.number.astype(np.int64) * (int(server.max(initial=0)) + 1) + server
+    lost = pair[(rows["drops"] > 0).to_numpy()]
+    return np.isin(pair, lost).astype(np.uint8)
 
 
 def _follows(view: View, rows: pl.DataFrame, sent: Times, departure: Times) -> Times:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import factorial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import bursts, limits, retries
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
-from tailrace.diagnosis.ledger.books import Books, Extract
+from tailrace.diagnosis.ledger.books import Books
+from tailrace.diagnosis.ledger.extract import Extract
 from tailrace.diagnosis.ledger.groups import Group, owners, together
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.recorded import NEVER, NONE, record
+from tailrace.diagnosis.ledger.portions import portions
+from tailrace.diagnosis.ledger.recorded import NONE, record
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.units import MILLISECOND, SECOND
 
-BURST, BALANCER, RETRIES = bursts.CAUSE, limits.BALANCER, retries.CAUSE
 MATTERS = 0.02
 """A line is left out if it changes less than a fiftieth of the very slow requests, alone or on top of the others."""
 EQUAL = 0.95
@@ -93,51 +94,62 @@ class Replayed:
         return low * self.recorded - 2 <= self.replayed <= high * self.recorded + 2
 
 
+Verdict = tuple[tuple[Share, ...], tuple[Share, ...]]
+"""It holds the shares of a group, and the causes that made it worse."""
+
+
 def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     """Return one result for each episode; None where there is nothing to replay."""
+    found: dict[int, Replayed | None] = {}
+    for portion in portions(view, slow):
+        part = replace(slow, clusters=tuple(slow.clusters[at] for at in portion))
+        found |= zip(portion, _judge(view, part), strict=True)
+    return tuple(found[at] for at in range(len(slow.clusters)))
+
+
+def _judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     recorded = record(view, slow)
     if recorded is None:
         return tuple(None for _ in slow.clusters)
     seen = Seen(view, slow, recorded.steps)
     groups = together(slow)
     bench = _Bench(seen, draw_up(seen, recorded), groups)
+    # Most of the time passes in the engine, which lets other threads run meanwhile.
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        as_it_was = threads.submit(bench.removable.whole().times, frozenset())
+        verdicts = list(threads.map(bench.verdict, range(len(groups))))
+    arrival, departure, again = as_it_was.result()
+    books = Books(view.depth, seen.calm, bench.account, arrival, departure)
+    replayed = np.bincount(bench.owner[again & (bench.owner >= 0)], minlength=len(groups))
     found: dict[int, Replayed] = {}
-    for number, group in enumerate(groups):
-        judged = _verdict(bench, number, group)
-        found |= {at: bench.part(slow.clusters[at], group, *judged) for at in group}
+    for group, count, verdict in zip(groups, replayed.tolist(), verdicts, strict=True):
+        found |= {at: bench.part(slow.clusters[at], group, verdict, count, books) for at in group}
     return tuple(found[at] for at in range(len(slow.clusters)))
 
 
 class _Bench:
-    """This class replays the account without some lines."""
+    """This class judges groups of episodes by replays without some lines."""
 
     def __init__(self, seen: Seen, account: Account, groups: list[Group]) -> None:
         self.seen = seen
         self.account = account
         self.groups = groups
-        repeated, self.first_attempts = retries.repeated(seen.view, account.recorded)
-        beyond = bursts.beyond(account.recorded, seen.slow, repeated)
-        # A request that held places belongs to that line, however many of its kind came.
-        holding = [account.recorded.roots(account.visits_of(line)) for line in account.losses]
-        beyond = np.setdiff1d(beyond, np.concatenate(holding)) if holding else beyond
-        self.of_clients = {(BURST, ""): beyond, (RETRIES, ""): repeated}
+        self.removable = Removable.of(seen, account)
         self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
-        self._known: dict[tuple[int, frozenset[Line]], NDArray[np.bool_]] = {}
 
-    @cached_property
-    def books(self) -> Books:
-        """Return the account and its replay with all lines."""
-        return Books(self.seen.view.depth, self.seen.calm, self.account, *self.as_it_was[:2])
+    def verdict(self, number: int) -> Verdict:
+        clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
+        trial = self.removable.between(*self.around(number))
+        mine = self.owner[trial.visits] == number
 
-    @cached_property
-    def as_it_was(self) -> tuple[Times, Times, NDArray[np.bool_]]:
-        """For each visit, return when it arrives and leaves in the replay of everything, and whether it is a very slow
-        request."""
-        return self._run(frozenset(), self.account.recorded.sent.copy())
+        def left(without: frozenset[Line]) -> int:
+            return int((trial.slow(without) & mine).sum())
 
-    def replayed(self, number: int) -> int:
-        """Return how many requests of a group are very slow in the replay of everything."""
-        return int((self.owner[self.as_it_was[2]] == number).sum())
+        def share(line: Line, vlrt: float, remain: int) -> Share:
+            which = self.which(number) if line[0] == BURST else None
+            return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line), which)
+
+        return _verdict(self.lines(clusters), left, share, sum(cluster.vlrt for cluster in clusters))
 
     def around(self, number: int) -> tuple[int, int]:
         """Return the time that is replayed to judge a group. Requests that were sent in it can matter."""
@@ -155,41 +167,33 @@ class _Bench:
         earlier = calm[calm[:, 0] < begin]
         return min(begin, int(earlier[-1, 1]) if len(earlier) else self.seen.view.begin)
 
-    def extract(self, cluster: Cluster) -> Extract:
-        """Return the account around an episode. It begins where a line can begin to matter, and ends when the last
+    def part(self, cluster: Cluster, group: Group, verdict: Verdict, replayed: int, books: Books) -> Replayed:
+        """Return the part of a group's result that belongs to one episode. `replayed` requests of the group are very
+        slow in the replay of everything. The account is shown from where a line can begin to matter until the last
         request is answered."""
+        part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
+        shares, worse = (
+            tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in some)
+            for some in verdict
+        )
         times = cluster.begin - BEFORE_NS, self.seen.slow.answered(cluster)
         first, last = np.searchsorted(self.seen.steps.begins, times).tolist()
-        return Extract(self.books, first, max(last, first + 1))
-
-    def part(
-        self,
-        cluster: Cluster,
-        group: Group,
-        shares: tuple[Share, ...],
-        replayed: int,
-        worse: tuple[Share, ...],
-    ) -> Replayed:
-        """Return the part of a group's result that belongs to one episode."""
-        part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
-        its, its_worse = (
-            tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in some)
-            for some in (shares, worse)
-        )
-        return Replayed(cluster.vlrt, round(replayed * part), its, self.extract(cluster), its_worse)
+        extract = books.extract(first, max(last, first + 1))
+        return Replayed(cluster.vlrt, round(replayed * part), shares, extract, worse)
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Return the lines that can have mattered for these episodes."""
         begins = self.seen.steps.begins
         begin, end = self._begun(clusters) - BEFORE_NS, max(one.end for one in clusters)
-        around = (begins >= begin) & (begins <= end + max(one.shortest_ns for one in clusters))
+        latest = end + max(one.shortest_ns for one in clusters)
+        around = slice(*np.searchsorted(begins, (begin, latest + 1)).tolist())
         first, last = self.seen.steps.shortened(np.array([begin, end + 1])).tolist()
         found = [
             line
             for line, share in self.account.taken.items()
             if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, last)
         ]
-        for line, requests in self.of_clients.items():
+        for line, requests in self.removable.of_clients.items():
             sent = self.account.recorded.sent[requests]
             if ((sent >= first) & (sent < last)).any():
                 found.append(line)
@@ -224,84 +228,42 @@ class _Bench:
         """Return in words of which interaction most requests of the burst are, if that differs from the usual."""
         recorded = self.account.recorded
         begin, end = self.around(number)
-        beyond = self.of_clients[BURST, ""]
+        beyond = self.removable.of_clients[BURST, ""]
         sent = recorded.sent[beyond]
         names = Counter(recorded.names[beyond[(sent >= begin) & (sent <= end)]].tolist())
-        calm = self.seen.calm[np.minimum(recorded.sent // STEP_NS, len(recorded.steps) - 1)]
-        usual = Counter(recorded.names[(recorded.parent < 0) & calm].tolist())
+        usual = self._usual
         name, most = max(names.items(), key=lambda item: item[1] / (usual[item[0]] + 1), default=("", 0))
-        differs = most * (usual.total() + 1) >= 2 * (usual[name] + 1) * names.total()
+        differs = most * (sum(usual.values()) + 1) >= 2 * (usual[name] + 1) * names.total()
         return f"{most:,} of them were {name}" if name and differs else None
 
-    def parts(self, number: int, lines: frozenset[Line]) -> dict[Line, float]:
-        """Divide a cause among its servers by what each line removes alone, or equally if none removes anything."""
-        as_it_was = self.left(number, frozenset())
-        alone = {line: max(as_it_was - self.left(number, frozenset({line})), 0) for line in sorted(lines)}
-        whole = sum(alone.values())
-        return {line: gone / whole if whole else 1 / len(alone) for line, gone in alone.items() if gone or not whole}
-
-    def main(self, number: int, lines: frozenset[Line]) -> Line:
-        """Return the line of a cause that removes the most."""
-        parts = self.parts(number, lines)
-        return max(parts, key=parts.__getitem__)
-
-    def left(self, number: int, without: frozenset[Line]) -> int:
-        """Return how many requests of a group are very slow without these lines, in a replay of the time around the
-        group."""
-        return int(self._slow(number, without).sum())
-
-    def _slow(self, number: int, without: frozenset[Line]) -> NDArray[np.bool_]:
-        """Return which of the visits that count for a group are very slow requests without these lines."""
-        if (number, without) not in self._known:
-            sent = self.account.recorded.sent
-            begin, end = self.around(number)
-            mine = self.owner == number
-            found = self._run(without, np.where((sent >= begin) & (sent <= end), sent, NEVER))[2][mine]
-            # Taking away visits that hold places helps only the other visits. The replay in which the holders are sent
-            # shows whether they are very slow themselves.
-            if holders := frozenset(line for line in without if len(self.account.visits_of(line))):
-                found = found | (self._slow(number, without - holders) & self._roots(holders)[mine])
-            self._known[number, without] = found
-        return self._known[number, without]
-
-    def _roots(self, lines: frozenset[Line]) -> NDArray[np.bool_]:
-        """Return which visits are requests that these lines held."""
-        found = np.zeros(len(self.owner), dtype=bool)
-        for line in lines:
-            found[self.account.recorded.roots(self.account.visits_of(line))] = True
-        return found
-
-    def _run(self, without: frozenset[Line], sent: Times) -> tuple[Times, Times, NDArray[np.bool_]]:
-        """Replay requests that are sent at these times."""
-        recorded, account = self.account.recorded, self.account
-        capacity = account.capacity.copy()
-        for line, share in account.taken.items():
-            if line in without:
-                number = recorded.number[line[1]]
-                capacity[number] = np.minimum(capacity[number] + share, 1.0)
-        sent[self._roots(without)] = NEVER
-        for line in without & self.of_clients.keys():
-            sent[self.of_clients[line]] = NEVER
-        anew = [(BALANCER, by) in without for by in account.choices.alike]
-        departure, arrival = np.empty(len(sent), dtype=np.int64), np.empty(len(sent), dtype=np.int64)
-        account.replay.run(capacity, sent, anew, departure, arrival, *account.held_up(without))
-        asked = (recorded.parent < 0) & (sent < NEVER)
-        slow = asked & ((departure == NEVER) | (departure - np.where(asked, sent, 0) >= self.seen.slow.threshold_ns))
-        if (RETRIES, "") in without:  # without them, the client of a very slow first attempt waits as long
-            slow[self.of_clients[RETRIES, ""]] = slow[self.first_attempts]
-        return arrival, departure, slow
+    @cached_property
+    def _usual(self) -> dict[str, int]:
+        """Return how many requests of each interaction were sent in calm time."""
+        recorded = self.account.recorded
+        calm = self.seen.calm[np.minimum(recorded.sent // STEP_NS, len(recorded.steps) - 1)]
+        return recorded.names.counts((recorded.parent < 0) & calm)
 
 
-def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...], int, tuple[Share, ...]]:
-    """Return the shares of a group, the largest first. Also return how many of its requests are very slow in the
-    replay, and the causes that made it worse."""
-    clusters = [bench.seen.slow.clusters[at] for at in group]
-    count = sum(cluster.vlrt for cluster in clusters)
+Count = Callable[[frozenset[Line]], int]
+"""It returns how many requests are very slow without these lines."""
 
-    def left(without: frozenset[Line]) -> int:
-        return bench.left(number, without)
 
-    lines = bench.lines(clusters)
+def _parts(lines: frozenset[Line], left: Count) -> dict[Line, float]:
+    """Divide a cause among its servers by what each line removes alone, or equally if none removes anything."""
+    as_it_was = left(frozenset())
+    alone = {line: max(as_it_was - left(frozenset({line})), 0) for line in sorted(lines)}
+    whole = sum(alone.values())
+    return {line: gone / whole if whole else 1 / len(alone) for line, gone in alone.items() if gone or not whole}
+
+
+def _main(lines: frozenset[Line], left: Count) -> Line:
+    """Return the line of a cause that removes the most."""
+    parts = _parts(lines, left)
+    return max(parts, key=parts.__getitem__)
+
+
+def _verdict(lines: list[Line], left: Count, share: Callable[[Line, float, int], Share], count: int) -> Verdict:
+    """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse."""
     as_it_was = left(frozenset())
     causes = {name: frozenset(line for line in lines if line[0] == name) for name, _ in lines}
     remain = without(causes, left)
@@ -315,28 +277,23 @@ def _verdict(bench: _Bench, number: int, group: Group) -> tuple[tuple[Share, ...
     # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
     unit = count / max(charged if charged >= NEARLY_ALL * as_it_was else as_it_was, charged, 1.0)
     shares = [
-        _share(bench, number, line, worth[cause] * part * unit, left(frozenset({line})))
+        share(line, worth[cause] * part * unit, left(frozenset({line})))
         for cause in worth
-        for line, part in bench.parts(number, causes[cause]).items()
+        for line, part in _parts(causes[cause], left).items()
     ]
     lesser = {name: left(its) for name, its in causes.items() if name not in worth and name != UNKNOWN}
     worse = tuple(
-        _share(bench, number, bench.main(number, causes[name]), 0.0, slow)
+        share(_main(causes[name], left), 0.0, slow)
         for name, slow in sorted(lesser.items(), key=lambda item: item[1])
         if as_it_was - slow >= WORSE * as_it_was > 0
     )
-    return tuple(sorted(shares, key=lambda share: -share.vlrt)), bench.replayed(number), worse
-
-
-def _share(bench: _Bench, number: int, line: Line, vlrt: float, without: int) -> Share:
-    which = bench.which(number) if line[0] == BURST else None
-    return Share(line[0], line[1] or None, vlrt, without, bench.account.who(line), which)
+    return tuple(sorted(shares, key=lambda one: -one.vlrt)), worse
 
 
 Left = Callable[[frozenset[str]], int]
 
 
-def without(causes: Mapping[str, frozenset[Line]], left: Callable[[frozenset[Line]], int]) -> Left:
+def without(causes: Mapping[str, frozenset[Line]], left: Count) -> Left:
     """Return a function of the causes that are taken away at all servers. Causes that come in turn at several servers
     show only together."""
     return lambda gone: left(frozenset().union(*(causes[name] for name in gone)))

@@ -78,7 +78,7 @@ def _chance(seen: Seen, recorded: Recorded, server: str) -> float:
     if len(np.unique(names)) != 1:
         return 1.0
     here = np.isin(recorded.server, [recorded.number[one] for one in tier if one in recorded.number])
-    its = here & (recorded.names == names[0])
+    its = here & recorded.names.are(str(names[0]))
     if np.median(recorded.own_ns[its]) > USUAL * np.median(times[:, 1] - times[:, 0]):
         return 1.0
     part = max(its.sum() / here.sum(), recorded.own_ns[its].sum() / max(recorded.own_ns[here].sum(), 1))

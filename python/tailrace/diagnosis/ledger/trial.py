@@ -1,0 +1,134 @@
+"""This module replays visits without some lines, and shows which of their requests are very slow then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace._core import Section
+from tailrace.diagnosis.ledger import bursts, delays, limits, retries
+from tailrace.diagnosis.ledger.account import Account, Line
+from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.recorded import NEVER
+from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.queues import Times
+
+BURST, BALANCER, RETRIES = bursts.CAUSE, limits.BALANCER, retries.CAUSE
+
+
+@dataclass(frozen=True)
+class Removable:
+    """This is what a replay can leave out: the lines of an account, and requests."""
+
+    account: Account
+    of_clients: Mapping[Line, Times]
+    """These requests are the bursts and the retries."""
+    of_holders: Mapping[Line, Times]
+    """These requests held the places of a line."""
+    first_attempts: Times
+    """For each of the retries, this is the visit of the first attempt."""
+    threshold_ns: int
+
+    @classmethod
+    def of(cls, seen: Seen, account: Account) -> Removable:
+        recorded = account.recorded
+        repeated, first_attempts = retries.repeated(seen.view, recorded)
+        beyond = bursts.beyond(recorded, seen.slow, repeated)
+        visits = {line: account.visits_of(line) for line in account.losses}
+        of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
+        # A request that held places belongs to that line, however many of its kind came.
+        if of_holders:
+            beyond = np.setdiff1d(beyond, np.concatenate(list(of_holders.values())))
+        of_clients = {(BURST, ""): beyond, (RETRIES, ""): repeated}
+        return cls(account, of_clients, of_holders, first_attempts, seen.slow.threshold_ns)
+
+    def whole(self) -> Trial:
+        """Return a trial of all visits."""
+        account = self.account
+        return Trial(self, np.arange(len(account.recorded.sent)), account.replay.whole(), 0)
+
+    def between(self, begin: int, end: int) -> Trial:
+        """Return a trial of the requests that were sent in this time, with all visits for them."""
+        recorded = self.account.recorded
+        inside = (recorded.sent_by_client >= begin) & (recorded.sent_by_client <= end)
+        visits, first = np.flatnonzero(inside), min(begin // STEP_NS, len(recorded.steps) - 1)
+        return Trial(self, visits, self.account.replay.section(visits, first), first)
+
+
+class Trial:
+    """These visits can be replayed without some lines. Other visits do not exist in their replay."""
+
+    def __init__(self, removable: Removable, visits: Times, section: Section, first: int) -> None:
+        """`visits` are the numbers of the visits of the section, in order. `first` is its first step."""
+        account = removable.account
+        self.visits = visits
+        self._removable = removable
+        self._section = section
+        self._first = first
+        self._sent = account.recorded.sent[visits]
+        self._asked = account.recorded.parent[visits] < 0
+        self._requests = {
+            line: at[at >= 0]
+            for line, of in (*removable.of_clients.items(), *removable.of_holders.items())
+            for at in [self._places(of)]
+        }
+        again, before = self._places(removable.of_clients[RETRIES, ""]), self._places(removable.first_attempts)
+        self._again, self._before = again[again >= 0], before[again >= 0]
+        self._delays = {
+            line: self._only(loss.delays) for line, loss in account.losses.items() if loss.delays is not None
+        }
+        self._known: dict[frozenset[Line], NDArray[np.bool_]] = {}
+
+    def slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
+        """Return which of the visits are very slow requests without these lines."""
+        if without not in self._known:
+            found = self.times(without)[2]
+            # Taking away visits that hold places helps only the other visits. The replay in which the holders are sent
+            # shows whether they are very slow themselves.
+            if holders := without & self._removable.of_holders.keys():
+                are_holders = np.zeros(len(found), dtype=bool)
+                for line in holders:
+                    are_holders[self._requests[line]] = True
+                found = found | (self.slow(without - holders) & are_holders)
+            self._known[without] = found
+        return self._known[without]
+
+    def times(self, without: frozenset[Line]) -> tuple[Times, Times, NDArray[np.bool_]]:
+        """Return when each visit arrives and leaves without these lines, and whether it is a very slow request."""
+        choices, sent = self._removable.account.choices, np.where(self._asked, self._sent, NEVER)
+        for line in without & self._requests.keys():
+            sent[self._requests[line]] = NEVER
+        anew = [(BALANCER, by) in without for by in choices.alike]
+        departure, arrival = np.empty_like(sent), np.empty_like(sent)
+        left = [one for line, one in self._delays.items() if line not in without]
+        held_up = delays.held_up(len(sent), left) if left else ()
+        self._section.run(self._capacity(without), sent, anew, departure, arrival, *held_up)
+        asked = self._asked & (sent < NEVER)
+        took = departure - np.where(asked, sent, 0)
+        slow = asked & ((departure == NEVER) | (took >= self._removable.threshold_ns))
+        if (RETRIES, "") in without:  # without them, the client of a very slow first attempt waits as long
+            slow[self._again] = slow[self._before] & (self._before >= 0)
+        return arrival, departure, slow
+
+    def _capacity(self, without: frozenset[Line]) -> NDArray[np.float64]:
+        account = self._removable.account
+        capacity = account.capacity[:, self._first :].copy()
+        for line, share in account.taken.items():
+            if line in without:
+                number = account.recorded.number[line[1]]
+                capacity[number] = np.minimum(capacity[number] + share[self._first :], 1.0)
+        return capacity
+
+    def _places(self, visits: Times) -> Times:
+        """Return where these visits are among those of the trial, or -1."""
+        if not len(self.visits):
+            return np.full(len(visits), -1)
+        at = np.minimum(np.searchsorted(self.visits, visits), len(self.visits) - 1)
+        return np.where(self.visits[at] == visits, at, -1)
+
+    def _only(self, held_up: delays.Delays) -> delays.Delays:
+        at = self._places(held_up.visits)
+        return replace(held_up, visits=at[at >= 0], lasts=held_up.lasts[at >= 0])
