@@ -19,9 +19,10 @@ VISITS = st.lists(
 def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool) -> None:
     begin = np.array([visit[0] for visit in drawn]) * MILLISECOND
     end = begin + np.array([visit[1] for visit in drawn]) * MILLISECOND
-    name, flag = np.array([visit[2] for visit in drawn]), np.full(len(drawn), own)
+    labels, name = np.unique([visit[2] for visit in drawn], return_inverse=True)
+    flag = np.full(len(drawn), own)
     work = (end - begin).astype(float)
-    here = places._Here(np.arange(len(drawn)), begin, begin, end, work, work, name, flag, ~flag, known)
+    here = places._Here(np.arange(len(drawn)), begin, begin, end, work, work, name, labels, flag, ~flag, known)
     heavy = places._heavy(here)
     assert not (heavy & ~here.is_long).any(), "a short visit did not take long"
     if heavy.any():

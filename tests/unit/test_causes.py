@@ -326,20 +326,6 @@ def test_a_burst_is_the_cause_at_a_server_that_is_slower_the_fuller_it_is() -> N
     assert cause(diagnosis) == "workload-burst"
 
 
-def test_requests_that_are_slow_by_themselves_have_no_origin() -> None:
-    """The same requests, once without a name and once as all of an interaction."""
-    memory = stopped()
-    slow = pl.col("end") - pl.col("sent") >= 950_000_000
-    named = memory.tables["requests"].with_columns(
-        interaction=pl.when(slow).then(pl.lit("report")).otherwise(pl.lit("page"))
-    )
-    assert cause(diagnose(memory)) == "freeze"
-    diagnosis = diagnose(replace(memory, tables={**memory.tables, "requests": named}))
-    assert {(e.origin, e.cause) for e in diagnosis.episodes} == {(None, "unknown")}
-    assert diagnosis.unknown == ()
-    assert "by themselves" in diagnosis.answer[1]
-
-
 def test_no_stall_is_reported_if_most_requests_are_very_slow() -> None:
     diagnosis = diagnose(system(Slow("db", 6.0, 6.9), tiers=NX3, rate=900))
     assert diagnosis.vlrt > diagnosis.requests / 2

@@ -84,7 +84,9 @@ def _origin(main: Share, overflow: Overflow, lost: Drops, verdict: Replayed) -> 
     gather at the narrowest one."""
     if main.cause == BALANCER or (main.server is None and main.cause != BURST):
         return overflow.origin or lost.dropper
-    return main.server or verdict.extract.narrowest(lost.first) or overflow.origin or lost.dropper
+    known = main.server or verdict.extract.narrowest(lost.first) or overflow.origin or lost.dropper
+    # In an overload as long as the recording there is no calm time to compare with: the queues alone decide.
+    return known or verdict.extract.narrowest(lost.first, slowed=0.0)
 
 
 def by_size(verdict: Replayed) -> list[Share]:

@@ -111,7 +111,14 @@ def _episode(
         account=told,
     )
     episode = replace(episode, chains=_shared(_chains(view, episode, lost, time), episode, verdict))
-    return _without_explanation(view, episode, told) if told.vlrt_unexplained * 2 > cluster.vlrt else episode
+    if told.vlrt_unexplained * 2 <= cluster.vlrt or _is_replayed(episode):
+        return episode
+    return _without_explanation(view, episode, told)
+
+
+def _is_replayed(episode: Episode) -> bool:
+    """Return whether the replay confirms the cause. It models the requests that are slow by themselves, too."""
+    return "vlrt_replayed" in episode.findings[4].numbers
 
 
 def _without_explanation(view: View, episode: Episode, told: Accounted) -> Episode:
@@ -180,7 +187,8 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
     chains = {server: dropped_by(server) for server in drops.by_server}
     chains |= {NOWHERE: waited, STRAYED: (None, None, PACKET_LOSS, "none"), UNPLACED: (None, None, UNKNOWN, "unknown")}
     by_loss = time.lost * HALF >= time.response
-    for fate, known, lost in zip(drops.fates.tolist(), time.explained.tolist(), by_loss.tolist(), strict=True):
+    explained = time.explained | _is_replayed(episode)
+    for fate, known, lost in zip(drops.fates.tolist(), explained.tolist(), by_loss.tolist(), strict=True):
         if fate in (STRAYED, UNPLACED) and known and not lost:
             rows[waited] += 1
         else:
@@ -191,7 +199,7 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
 def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | None) -> tuple[SummaryRow, ...]:
     """Divide the rows of the episode's cause among all causes that the replay confirms. If most of the capacity that
     was lacking is unaccounted for, small shares of other causes are within the error of the replay."""
-    if verdict is None or "vlrt_replayed" not in episode.findings[4].numbers:
+    if verdict is None or not _is_replayed(episode):
         return rows
     found: Counter[Chain] = Counter()
     for row in rows:

@@ -135,9 +135,6 @@ def _of_cluster(
         sentence = "Queue lengths are unknown: no visits to servers were recorded."
         finding = Finding("overflow", "unknown", sentence, missing=settle.visits(None))
         return Overflow(None, None, "unknown", (), finding)
-    nowhere = _without_queue(slow, cluster, lost)
-    if nowhere is not None:
-        return Overflow(None, None, "unknown" if nowhere.verdict == "unknown" else "none", (), nowhere)
     unseen = _older_than_recording(view, cluster, lost)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
@@ -151,6 +148,12 @@ def _of_cluster(
         rise = _led_up_to(part, server, *_lasts(cluster, lost)) or part.risen.get(server)
         return told(server, rise or _crest(part.times, view.own_queue(server, part.times)))
 
+    nowhere = _without_queue(slow, cluster, lost)
+    if nowhere is not None:
+        # In an overload as long as the recording, all requests seem slow by themselves; the ledger may know better.
+        look = at if slow.is_by_itself(cluster) else None
+        ctqo: Ctqo = "unknown" if nowhere.verdict == "unknown" else "none"
+        return Overflow(None, None, ctqo, (), nowhere, look=look)
     return replace(told(None, None), look=None) if unseen else told(*_origin(view, known, cluster, lost, part))
 
 

@@ -128,8 +128,9 @@ class Trace(Workload):
     file: Name
     """CSV or Parquet, beside the experiment: `time` in seconds since the end of the ramp, and `interaction` where it is
     known. The simulator also uses `client` and `think`: a request with a think time is sent that long after the answer
-    to the request before it of the same client, any other at its `time`; and `factor.TIER`: a factor for the work of
-    the request in that tier, all its visits together. Parquet has float64 seconds."""
+    to the request before it of the same client, any other at its `time`; `factor.TIER`: a factor for the work of the
+    request in that tier, all its visits together; and `first.TIER`: a factor of its own for the work before the first
+    call of these visits. Parquet has float64 seconds."""
 
 
 class Batch(Workload):

@@ -90,15 +90,15 @@ class Extract:
         span = (int(self.begins[acts[0]]), int(self.begins[acts[-1]]) + STEP_NS) if len(acts) else (None, None)
         return round(unit * float(share.sum())), lacked, *span
 
-    def narrowest(self, until: int | None) -> str | None:
-        """Return the server furthest from the clients of those in which half of the visits stayed for twice as long as
-        in calm time, and whose own queue was at least a quarter as long as the longest one. Visits that arrived after
-        `until` (nanoseconds since the Unix epoch) do not count."""
+    def narrowest(self, until: int | None, slowed: float = SLOWED) -> str | None:
+        """Return the server furthest from the clients of those in which half of the visits stayed for `slowed` times as
+        long as in calm time, and whose own queue was at least a quarter as long as the longest one. Visits that arrived
+        after `until` (nanoseconds since the Unix epoch) do not count."""
         steps = len(self.begins) if until is None else max(int(np.searchsorted(self.begins, until, "right")), 1)
         own = {name: its.own(steps) for name, its in self.of.items()}
         longest = max((queue for queue, _ in own.values()), default=0.0)
-        slowed = [name for name, (queue, slower) in own.items() if queue * 4 >= longest and slower >= SLOWED]
-        return max(slowed, key=lambda name: self.depth[name], default=None)
+        found = [name for name, (queue, slower) in own.items() if queue * 4 >= longest > 0 and slower >= slowed]
+        return max(found, key=lambda name: self.depth[name], default=None)
 
     def sheet(self, server: str, moments: int) -> Sheet:
         """Return the sums of a server, and at most `moments` moments of its columns."""

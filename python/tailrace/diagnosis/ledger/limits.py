@@ -19,6 +19,8 @@ BALANCER = "balancer"
 SAYS = "the choices of {server} (its candidates take turns instead)"
 PLAIN = "{place} sent the requests to {origin} while it was stalled and others were idle"
 
+BLIND = ("random", "round_robin")
+"""With these policies, a balancer chooses without looking at its candidates."""
 Way = tuple[str, str]
 """It names a caller and its callee."""
 
@@ -107,12 +109,13 @@ def pools(view: View, recorded: Recorded) -> Pools:
 
 def _shared(view: View, recorded: Recorded, calls: Mapping[Way, Times], sizes: Mapping[Way, int]) -> list[list[Way]]:
     """Return which ways share a pool. The candidates of a balancer share one of N connections if the calls to all of
-    them together reached N and never exceeded it."""
+    them together reached N and never exceeded it. A balancer that looks at its candidates is left out: the replay keeps
+    its recorded choices, and those that followed a stall would fill a common pool without the stall, too."""
     groups = []
     left = dict.fromkeys(calls)
     for balancer in view.topology.balancers:
         ways = [way for way in left if way[0] == balancer.server and way[1] in balancer.candidates]
-        if len(ways) < 2 or len({sizes[way] for way in ways}) > 1:
+        if balancer.policy not in BLIND or len(ways) < 2 or len({sizes[way] for way in ways}) > 1:
             continue
         its = np.concatenate([calls[way] for way in ways])
         if Stays.of(recorded.sent[its], recorded.departure[its]).longest == sizes[ways[0]]:
