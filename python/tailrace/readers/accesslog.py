@@ -124,12 +124,6 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
             source.path, "Tailrace does not know this format of an access log", "docs/reference/readers.md lists them"
         )
     layouts = _layouts(form, source)
-    if not layouts:
-        for number, text in source.lines(found):
-            _read_line(log, found, source, form, number, text)
-            if log.stays.full:
-                break
-        return form
     plan = accesslog_layout.plan(layouts)
     for first, block in source.byte_blocks(found):
         for part in accesslog_rows.parts(block, plan):

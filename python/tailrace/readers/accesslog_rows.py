@@ -61,7 +61,8 @@ class Rows:
 
 
 def parts(block: bytes, plan: str) -> Iterator[pl.DataFrame | tuple[int, str]]:
-    """In their order: the columns of lines that have a layout, and each other line with its number, from 0."""
+    """In their order: the columns of lines that have a layout, and each other line with its number, from 0. A plan
+    without layouts gives each line."""
     rows = pl.DataFrame(_core.cut_lines(block, plan))
     if rows.height == block.count(b"\n") + 1:
         yield rows
