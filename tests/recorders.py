@@ -20,7 +20,7 @@ MISSING = os.geteuid() != 0 or not shutil.which("ip")
 """Namespaces and packets need root."""
 
 # Clients that send and wait, with a connection for each request.
-CROWD = """
+_CROWD = """
 import sys, threading, time, urllib.request
 def ask():
     until = time.monotonic() + float(sys.argv[2])
@@ -156,6 +156,17 @@ def served(hosts: Hosts, folder: Path) -> Iterator[subprocess.Popen[str]]:
                 break
             time.sleep(0.1)
         yield server
+
+
+@contextmanager
+def frozen(hosts: Hosts, server: subprocess.Popen[str], calm_s: int, asked_s: int) -> Iterator[None]:
+    """A crowd asks for `asked_s`; when it has asked for `calm_s`, the server is frozen for a second."""
+    with started(*hosts.on(hosts.client, sys.executable, "-c", _CROWD, hosts.address, str(asked_s))):
+        time.sleep(calm_s)
+        server.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        server.send_signal(signal.SIGCONT)
+        yield
 
 
 def ip(*words: str) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from recorders import CROWD, MISSING, TAILRACE, served, started, two_hosts
+from recorders import MISSING, TAILRACE, frozen, served, started, two_hosts
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
@@ -31,11 +28,7 @@ def test_what_a_watch_notices_becomes_an_incident_of_the_hub(tmp_path: Path) -> 
         with started(*TAILRACE, "watch", *words, *more, *to) as watch:
             assert watch.stdout is not None
             assert "watching" in watch.stdout.readline()
-            with started(*hosts.on(hosts.client, sys.executable, "-c", CROWD, hosts.address, "9")):
-                time.sleep(4)
-                server.send_signal(signal.SIGSTOP)
-                time.sleep(1)
-                server.send_signal(signal.SIGCONT)
+            with frozen(hosts, server, calm_s=4, asked_s=9):
                 own = watch.stdout.read()
             assert watch.wait(60) == 0
         said = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from recorders import CROWD, MISSING, TAILRACE, served, started, two_hosts
+from recorders import MISSING, TAILRACE, frozen, served, started, two_hosts
 from tailrace.dataset import Dataset
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
@@ -41,11 +40,7 @@ def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
         with started(*TAILRACE, "watch", *words, *outlets, "--once", "--duration", "5min") as watch:
             assert watch.stdout is not None
             assert "watching" in watch.stdout.readline()
-            with started(*hosts.on(hosts.client, sys.executable, "-c", CROWD, hosts.address, "9")):
-                time.sleep(4)
-                server.send_signal(signal.SIGSTOP)
-                time.sleep(1)
-                server.send_signal(signal.SIGCONT)
+            with frozen(hosts, server, calm_s=4, asked_s=9):
                 said = [watch.stdout.readline()]
                 metrics = served_metrics("tailrace_vlrt_total")
                 said += watch.stdout.readlines()
@@ -84,11 +79,7 @@ def test_a_watch_that_was_killed_in_an_incident_explains_it_when_it_is_started_a
         with started(*TAILRACE, "watch", *words) as watch:
             assert watch.stdout is not None
             assert "watching" in watch.stdout.readline()
-            with started(*hosts.on(hosts.client, sys.executable, "-c", CROWD, hosts.address, "5")):
-                time.sleep(2)
-                server.send_signal(signal.SIGSTOP)
-                time.sleep(1)
-                server.send_signal(signal.SIGCONT)
+            with frozen(hosts, server, calm_s=2, asked_s=5):
                 while "noticed" not in watch.stdout.readline():
                     pass
                 time.sleep(4)

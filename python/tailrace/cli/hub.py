@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli.words import parsed, tell
+from tailrace.cli.recording import Duration
+from tailrace.cli.words import duration_ns, tell, tell_at
 from tailrace.errors import UsageError
 from tailrace.units import SECOND
 
@@ -35,9 +36,7 @@ def hub(
     ] = None,
     wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the hosts of an incident.")] = "60s",
     most: Annotated[int, typer.Option(min=1, help="The most incidents that the folder may hold.")] = 200,
-    duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C), SIGTERM or SIGHUP.")
-    ] = None,
+    duration: Duration = None,
 ) -> None:
     """Receive what `tailrace watch --report-to` notices, ask the neighbours, and write one incident of it."""
     from tailrace import endings
@@ -45,13 +44,12 @@ def hub(
     from tailrace.hub import opened
     from tailrace.hub.serving import Server
     from tailrace.recorder import Stop
-    from tailrace.units import parse_duration
     from tailrace.watch.serving import listen as listen_at
 
     token = token_of(token_file)
     tls = _tls(certificate, key)
-    wait_ns = parsed(f"--wait {wait}", parse_duration, wait)
-    lasting = None if duration is None else parsed(f"--duration {duration}", parse_duration, duration)
+    wait_ns = duration_ns(f"--wait {wait}", wait)
+    lasting = None if duration is None else duration_ns(f"--duration {duration}", duration)
     listening = listen_at(listen, "--listen")
     if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
         raise UsageError(
@@ -60,7 +58,7 @@ def hub(
         )
     stop = Stop()
     endings.handle(stop)
-    one = opened(out, _tell_at, wait_ns / SECOND, most)
+    one = opened(out, tell_at, wait_ns / SECOND, most)
     give_up_rights()
     address, port = listening.getsockname()[:2]
     tell(f"hub at {'https' if tls else 'http'}://{address}:{port}; incidents go to {out}", lenient=True)
@@ -96,9 +94,3 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
             advice="give PEM files: --certificate, and --key if the key is in another file",
         ) from error
     return context
-
-
-def _tell_at(sentence: str) -> None:
-    from tailrace.units import format_clock
-
-    tell(f"{format_clock(time.time_ns(), digits=0)} {sentence}", lenient=True)

@@ -13,7 +13,7 @@ import typer
 
 from tailrace.cli.afterwards import read_apart, show_run
 from tailrace.cli.options import Out
-from tailrace.cli.words import Overwrite, parsed, say, tell
+from tailrace.cli.words import Overwrite, duration_ns, parsed, say, tell
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def receive(
     """Receive traces over OTLP/HTTP (JSON, protobuf) and make a run folder of them at the end."""
     from tailrace.dataset import refuse
     from tailrace.readers.receiving import receive as receive_traces
-    from tailrace.units import parse_bytes, parse_duration
+    from tailrace.units import parse_bytes
     from tailrace.watch.serving import listen as listen_at
 
     refuse(out, overwrite)
-    lasting = None if duration is None else parsed(f"--duration {duration}", parse_duration, duration)
+    lasting = None if duration is None else duration_ns(f"--duration {duration}", duration)
     bytes_most = parsed(f"--most {most}", parse_bytes, most)
     listening = listen_at(listen, "--listen")
     ended = threading.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +29,7 @@ from tailrace.cli.recording import (
     servers_of,
     with_containers,
 )
-from tailrace.cli.words import tell
+from tailrace.cli.words import tell_at
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def watch(
     packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture=False)
     plan = replace(plan, packets=packets, keep_dac_override=foreign(out))
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
-    Watch(out, words, most, once, _tell_at, outlets).run(plan)
+    Watch(out, words, most, once, tell_at, outlets).run(plan)
 
 
 def _outlets(metrics: str | None, notify: list[str] | None) -> Outlets:
@@ -130,9 +129,3 @@ def _reporter(to: str | None, token_file: Path | None, authority: Path | None, h
     except ValueError as error:
         raise UsageError(f"--host {name}: {error}") from error
     return Reporter(address(to, authority), token_of(token_file), name)
-
-
-def _tell_at(sentence: str) -> None:
-    from tailrace.units import format_clock
-
-    tell(f"{format_clock(time.time_ns(), digits=0)} {sentence}", lenient=True)

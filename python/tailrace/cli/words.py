@@ -3,6 +3,7 @@ NAME=VALUE."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -52,6 +53,13 @@ def progress(title: str, quiet: bool, of_bytes: bool = True) -> Iterator[Callabl
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def tell_at(sentence: str) -> None:
+    """A sentence after the time of day, from a command that goes on."""
+    from tailrace.units import format_clock
+
+    tell(f"{format_clock(time.time_ns(), digits=0)} {sentence}", lenient=True)
 
 
 def pairs(option: str, values: list[str] | None, example: str) -> dict[str, str]:

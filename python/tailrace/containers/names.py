@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace import untrusted
+from tailrace.bounds import TEXT_BYTES
 from tailrace.errors import InputError
 
 LINKS_MAX = 50_000
@@ -78,15 +79,21 @@ def _linked(root: Path) -> dict[str, Named]:
 
 def _stored(root: Path) -> dict[str, Named]:
     found = {}
+    for storage in _storages(root):
+        for name in ("containers.json", "volatile-containers.json"):
+            listed = _json(storage / name)
+            for each in listed if isinstance(listed, list) else []:
+                names = each.get("names") if isinstance(each, dict) else None
+                if isinstance(names, list) and names and (named := _of_name(names[0])):
+                    found[str(each.get("id"))] = named
+    return found
+
+
+def _storages(root: Path) -> Iterator[Path]:
+    """Where Podman and CRI-O keep what they know of containers."""
     for storage in _STORAGE:
         for driver in _DRIVERS:
-            for name in ("containers.json", "volatile-containers.json"):
-                listed = _json(root / storage / f"{driver}-containers" / name)
-                for each in listed if isinstance(listed, list) else []:
-                    names = each.get("names") if isinstance(each, dict) else None
-                    if isinstance(names, list) and names and (named := _of_name(names[0])):
-                        found[str(each.get("id"))] = named
-    return found
+            yield root / storage / f"{driver}-containers"
 
 
 def _described(root: Path, one: str) -> Iterator[Named]:
@@ -107,9 +114,8 @@ def _described(root: Path, one: str) -> Iterator[Named]:
 
 def _bundles(root: Path, one: str) -> Iterator[Path]:
     yield from sorted((root / _CONTAINERD).glob(f"*/{one}"))
-    for storage in _STORAGE:
-        for driver in _DRIVERS:
-            yield root / storage / f"{driver}-containers" / one / "userdata"
+    for storage in _storages(root):
+        yield storage / one / "userdata"
 
 
 def _of_labels(labels: object) -> Named | None:
@@ -138,12 +144,9 @@ def _name(text: object) -> str | None:
     return name if name and len(name) <= NAME_MAX and name.isprintable() and not re.search(r"[\s/]", name) else None
 
 
-def _json(path: Path, most: int | None = None) -> Any:
+def _json(path: Path, most: int = TEXT_BYTES) -> Any:
     """None if there is no such file, or it cannot be read."""
     try:
-        if not untrusted.regular(path):
-            return None
-        text = untrusted.read_inside(path) if most is None else untrusted.read_inside(path, most)
-        return untrusted.parse_json(text, path)
+        return untrusted.parse_json(untrusted.read_inside(path, most), path)
     except InputError:
         return None

@@ -121,7 +121,7 @@ def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
         return
     from tailrace.engines.tasks import reduce_file
 
-    paths = lake.tables(source, plan) if isinstance(source, str) and lake.is_one(source) else files(source)
+    paths = lake.tables(source, plan) if lake.is_one(source) else files(source)
     tasks = [(path, plan) for path in paths]
     for _, content in answers(one, reduce_file, tasks):
         yield Part.from_bytes(content)

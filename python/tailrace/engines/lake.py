@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit, urlunsplit
 
 import polars as pl
@@ -32,7 +32,7 @@ FORMATS = ("delta", "iceberg")
 FILE_BYTES_MAX = 16 << 30
 
 
-def is_one(source: object) -> bool:
+def is_one(source: object) -> TypeGuard[str]:
     return isinstance(source, str) and urlsplit(source).scheme in (*STORES, *FORMATS)
 
 
@@ -43,9 +43,7 @@ def tables(source: str, plan: Plan | None = None) -> list[str]:
         try:
             found = {"delta": _delta, "iceberg": _iceberg}[kind](location) if kind in FORMATS else _stored(source)
             wanted = [one for one in found if plan is None or _may_have(one, plan)]
-        except ImportError:
-            raise
-        except (UsageError, InputError):
+        except (ImportError, UsageError, InputError):
             raise
         except Exception as error:  # each library has its own classes
             raise _unreadable(source, error) from error
@@ -131,14 +129,14 @@ def _may_have(path: str, plan: Plan) -> bool:
         footer = pq.read_metadata(name, filesystem=system)
     else:
         footer = pq.read_metadata(path)
-    first, last = _extent(footer, "arrival", min), _extent(footer, "departure", max)
-    too_early = plan.begin is not None and last is not None and last < plan.begin - plan.window_ns
-    too_late = plan.end is not None and first is not None and first >= plan.end + plan.window_ns
+    arrivals, departures = _extent(footer, "arrival"), _extent(footer, "departure")
+    too_early = plan.begin is not None and departures is not None and departures[1] < plan.begin - plan.window_ns
+    too_late = plan.end is not None and arrivals is not None and arrivals[0] >= plan.end + plan.window_ns
     return not (too_early or too_late)
 
 
-def _extent(footer: Any, column: str, pick: Any) -> int | None:
-    """The smallest or largest value of a column; None if a row group does not say."""
+def _extent(footer: Any, column: str) -> tuple[int, int] | None:
+    """The smallest and the largest value of a column; None if a row group does not say."""
     names = [footer.schema.column(i).path for i in range(footer.num_columns)]
     if column not in names:
         return None
@@ -146,14 +144,14 @@ def _extent(footer: Any, column: str, pick: Any) -> int | None:
     groups = [footer.row_group(i).column(at).statistics for i in range(footer.num_row_groups)]
     if not groups or not all(one is not None and one.has_min_max for one in groups):
         return None
-    return int(pick(one.min if pick is min else one.max for one in groups))
+    return int(min(one.min for one in groups)), int(max(one.max for one in groups))
 
 
 def _opened(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
-    system, name = FileSystem.from_uri(uri)
-    return system, name
+    opened: tuple[Any, str] = FileSystem.from_uri(uri)
+    return opened
 
 
 def _unreadable(source: str, error: Exception) -> InputError:

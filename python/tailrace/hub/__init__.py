@@ -24,16 +24,13 @@ from tailrace.errors import TailraceError, cannot_write
 from tailrace.hub.desk import Desk
 from tailrace.hub.explaining import Explaining
 from tailrace.hub.serving import Server
-from tailrace.watch import incidents
-
-PAGE_S = 60
+from tailrace.watch import PAGE_S, incidents
 
 
 @dataclass
 class Hub:
     """`tell` receives sentences for the user."""
 
-    folder: Path
     desk: Desk
     tell: Callable[[str], None]
     explaining: Explaining | None = None
@@ -58,7 +55,7 @@ class Hub:
     def _look(self) -> None:
         for sentence in self.desk.said():
             self.tell(sentence)
-        self.waiting += [Explaining(self.folder, closed) for closed in self.desk.due(time.monotonic())]
+        self.waiting += [Explaining(self.desk, closed) for closed in self.desk.due(time.monotonic())]
         if self.explaining is None and self.waiting:
             self.explaining = self.waiting.pop(0)
         if self.explaining and self.explaining.step():
@@ -72,7 +69,7 @@ class Hub:
         if self.listing and self.listing.poll() is None:
             return
         try:
-            self.listing = incidents.list_all(self.folder)
+            self.listing = incidents.list_all(self.desk.folder)
         except TailraceError as error:
             self.tell(str(error))
 
@@ -85,4 +82,4 @@ def opened(folder: Path, tell: Callable[[str], None], wait_s: float, most: int) 
         raise cannot_write(folder, error) from error
     desk = Desk(folder, wait_s, most)
     desk.take_up(time.monotonic())
-    return Hub(folder, desk, tell)
+    return Hub(desk, tell)

@@ -67,6 +67,11 @@ class Collection:
         return begin < self.end + APART_NS and self.begin < end + APART_NS
 
     @property
+    def awaited(self) -> list[str]:
+        """Hosts that were asked and have not answered."""
+        return [host for host in self.asked if host not in self.answered]
+
+    @property
     def delivered(self) -> list[str]:
         return [host for host in self.asked if self.answered.get(host) == ""]
 
@@ -103,8 +108,8 @@ class Desk:
             for one in self._open.values():
                 if not one.explained and one.peers & host.addresses:
                     self._ask(one, heard.host)
-            asked = [one for one in self._open.values() if heard.host in one.asked and heard.host not in one.answered]
-            return [Wanted(one.name, one.begin + host.ahead_ns, one.end + host.ahead_ns) for one in asked]
+            asking = [one for one in self._open.values() if heard.host in one.awaited]
+            return [Wanted(one.name, one.begin + host.ahead_ns, one.end + host.ahead_ns) for one in asking]
 
     def notice(self, heard: Message, now: float) -> str | HTTPStatus | None:
         """The collection that a host's notice belongs to; None if that is over."""
@@ -135,13 +140,14 @@ class Desk:
         """Where a file of a host's recording goes. It counts from now on."""
         with self._lock:
             one = self._open.get(name)
-            if one is None or host not in one.asked or host in one.answered:
+            if one is None or host not in one.awaited:
                 return HTTPStatus.GONE
             if not SEGMENT.fullmatch(segment):
                 return HTTPStatus.BAD_REQUEST
-            if one.received.get(host, 0) + length > RECORDING_BYTES:
+            received = one.received.get(host, 0) + length
+            if received > RECORDING_BYTES:
                 return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            one.received[host] = one.received.get(host, 0) + length
+            one.received[host] = received
             folder = self.path(one) / host
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -155,14 +161,15 @@ class Desk:
         """A host has sent its recording, or has none."""
         with self._lock:
             one = self._open.get(name)
-            if one is None or host not in one.asked or host in one.answered:
+            if one is None or host not in one.awaited:
                 return HTTPStatus.GONE
             there = (self.path(one) / host / "recording.json").is_file()
-            one.answered[host] = "" if there and not heard.failed else heard.failed or "it sent no recording"
-            if there and not heard.failed:
-                self._ask_all(one, heard.peers)
+            why_not = heard.failed or ("" if there else "it sent no recording")
+            one.answered[host] = why_not
+            if why_not:
+                self._said.append(f"{name}: {host} has nothing: {why_not}")
             else:
-                self._said.append(f"{name}: {host} has nothing: {one.answered[host]}")
+                self._ask_all(one, heard.peers)
             self._keep(one)
             return HTTPStatus.OK
 
@@ -172,10 +179,9 @@ class Desk:
             found = [one for one in self._open.values() if not one.explained and self._is_over(one, now)]
             for one in found:
                 one.explained = True
-                for host in one.asked:
-                    if host not in one.answered:
-                        one.answered[host] = "it did not answer in time"
-                        self._said.append(f"{one.name}: {host} did not answer in time")
+                for host in one.awaited:
+                    one.answered[host] = "it did not answer in time"
+                    self._said.append(f"{one.name}: {host} did not answer in time")
             return found
 
     def close(self, one: Collection) -> None:
@@ -213,7 +219,7 @@ class Desk:
         self._ask(one, heard.host)
         self._ask_all(one, heard.peers)
         self._keep(one)
-        return one.name if heard.host in one.asked and heard.host not in one.answered else None
+        return one.name if heard.host in one.awaited else None
 
     def _ask_all(self, one: Collection, peers: Iterable[str]) -> None:
         one.peers.update(peers)
@@ -226,13 +232,16 @@ class Desk:
             one.asked.append(host)
 
     def _is_over(self, one: Collection, now: float) -> bool:
-        if now - one.opened >= self.wait_s:
+        lasted = now - one.opened
+        if lasted >= self.wait_s:
             return True
-        if now - one.opened < ROUND_S:
+        if lasted < ROUND_S:
             return False
-        open_ = [host for host in one.asked if host not in one.answered]
-        alive = [host for host in open_ if host in self._hosts and now - self._hosts[host].seen <= DEAD_S]
-        return not alive and now - one.opened >= min(DEAD_S, self.wait_s) if open_ else bool(one.asked)
+        awaited = one.awaited
+        if not awaited:
+            return bool(one.asked)
+        alive = any(host in self._hosts and now - self._hosts[host].seen <= DEAD_S for host in awaited)
+        return not alive and lasted >= DEAD_S
 
     def _is_full(self) -> bool:
         found = {path.name.partition(".")[0] for path in self.folder.glob(f"{INCIDENT}*")}

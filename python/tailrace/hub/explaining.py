@@ -9,10 +9,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 
 from tailrace.errors import TailraceError
-from tailrace.hub.desk import SUFFIX, Collection
+from tailrace.hub.desk import Collection, Desk
 from tailrace.recorder import recording_of
 from tailrace.watch import incidents
 
@@ -20,10 +19,10 @@ from tailrace.watch import incidents
 class Explaining:
     """`step` is called again and again until it returns true."""
 
-    def __init__(self, folder: Path, closed: Collection) -> None:
+    def __init__(self, desk: Desk, closed: Collection) -> None:
         self.closed = closed
-        self.out = folder / closed.name
-        self._kept = folder / f"{closed.name}{SUFFIX}"
+        self.out = desk.folder / closed.name
+        self._kept = desk.path(closed)
         self._steps = self._commands()
         self._running: subprocess.Popen[bytes] | None = None
         self._why_not = "" if self._steps else "no host has sent its recording"

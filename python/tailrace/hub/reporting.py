@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,7 +26,7 @@ from tailrace.dataset.tables import FAULTS
 from tailrace.errors import TailraceError, UsageError
 from tailrace.hub import wire
 from tailrace.hub.wire import POLL_S, SEGMENT, SILENT_S, Message, Wanted
-from tailrace.recorder import STATE, discard
+from tailrace.recorder import STATE, discard, recording_of
 from tailrace.watch import incidents
 
 NOTICES_MAX = 4
@@ -195,7 +195,7 @@ class Reporter:
         self._sent.append(incident)
 
     def _kept(self, name: str) -> Path:
-        kept = self._recording.with_name(f"{PREFIX}{name}.recording")
+        kept = recording_of(self._recording.with_name(f"{PREFIX}{name}"))
         if kept.exists():
             discard(kept)
         incidents.keep(self._recording, kept)
@@ -213,7 +213,7 @@ class Reporter:
             self._exchange("PUT", path, content, file.stat().st_size)
 
     def _asked(self, method: str, path: str, heard: Message) -> dict[str, Any]:
-        body = json.dumps(heard.to_json()).encode()
+        body = json.dumps(asdict(heard)).encode()
         answer = untrusted.parse_json(self._exchange(method, path, body, len(body)).decode(), self._to.shown)
         return answer if isinstance(answer, dict) else {}
 

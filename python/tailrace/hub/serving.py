@@ -111,7 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
         desk, now = self.server.desk, time.monotonic()
         if self.path == "/v1/poll":
             wanted = desk.poll(heard, now)
-            return (wanted, None) if isinstance(wanted, HTTPStatus) else (HTTPStatus.OK, _rows(wanted))
+            if isinstance(wanted, HTTPStatus):
+                return wanted, None
+            return HTTPStatus.OK, {"wanted": [asdict(one) for one in wanted]}
         if self.path == "/v1/notice":
             incident = desk.notice(heard, now)
             return (incident, None) if isinstance(incident, HTTPStatus) else (HTTPStatus.OK, {"incident": incident})
@@ -176,7 +178,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Only the command prints."""
-
-
-def _rows(wanted: list[Any]) -> dict[str, Any]:
-    return {"wanted": [asdict(one) for one in wanted]}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tailrace import foreign, untrusted
@@ -50,9 +50,6 @@ class Message:
     reasons: tuple[str, ...] = ()
     failed: str = ""
     """Why it has no recording of these minutes."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -63,19 +63,17 @@ def join(
     joined = hosts[first]
     while others:
         found = _next(joined, {host: hosts[host] for host in others})
-        if found is None and leave_out:
-            break
         if found is None:
+            if leave_out:
+                break
             raise _unknown(others)
         host, offset = found
         others.remove(host)
         joined, both[host] = tables.join(joined, tables.shifted(hosts[host], offset), offset.within_ns)
         offsets[host] = offset
+    kept = {host: run for host, run in runs.items() if host not in others}
     if others:
-        kept = {host: run for host, run in runs.items() if host not in others}
         naming = names.of({host: run.topology for host, run in kept.items()})
-    else:
-        kept = dict(runs)
     with dataset.create(out, overwrite) as writer:
         _write(writer, joined, kept, naming, both, offsets)
         writer.notes += [f"{host}: it is left out: no visits show what its clock differs by" for host in others]
