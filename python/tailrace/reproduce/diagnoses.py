@@ -61,9 +61,9 @@ def question() -> Question:
 def check_origin(expected: Expected, run: Run, experiment: Experiment) -> None:
     """Raise UsageError if the experiment has no such tier or server."""
     origin = expected.origin_of(run)
-    servers = [server.name for server in places.servers(experiment)]
-    if origin and origin not in (*experiment.tiers, *servers):
-        raise UsageError(wrong_name(f"origin of {run.name}", origin, {*experiment.tiers, *servers}, "tier or server"))
+    known = {*experiment.tiers, *(server.name for server in places.servers(experiment))}
+    if origin and origin not in known:
+        raise UsageError(wrong_name(f"origin of {run.name}", origin, known, "tier or server"))
 
 
 def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed | None:
@@ -77,7 +77,7 @@ def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed | Non
     reported: Counter[str] = Counter()
     for row in rows:
         reported[row["cause"]] += row["vlrt"]
-    there = _servers(jobs[0].experiment, origin)
+    there = {server.name for server in places.servers(jobs[0].experiment) if origin in (server.tier, server.name)}
     return Diagnosed(
         run=run.name,
         cause=cause,
@@ -94,9 +94,3 @@ def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed | Non
 
 def _sum(answers: Sequence[dict[str, Any]], key: str) -> int:
     return sum(int(answer[key]) for answer in answers)
-
-
-def _servers(experiment: Experiment, place: str | None) -> tuple[str, ...]:
-    """The servers of a tier, or the server of this name."""
-    tier = experiment.tiers.get(place or "")
-    return places.server_names(place, tier) if place and tier else (place,) if place else ()

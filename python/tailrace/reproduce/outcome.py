@@ -72,6 +72,11 @@ class Outcome:
     systems: tuple[tuple[str, Topology], ...] = ()
     """The topologies of its runs, each once, with the names of the runs."""
 
+    @property
+    def diagnosed(self) -> int:
+        """The most replications of a run that were diagnosed."""
+        return max((one.replications for one in self.diagnoses), default=0)
+
     def cell(self, value: str, run: str) -> Cell:
         return next(cell for cell in self.cells if (cell.value, cell.run) == (value, run))
 

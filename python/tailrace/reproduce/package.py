@@ -7,7 +7,6 @@ replication/   <paper>.html  <paper>.json   summary.md   manifest.json: versions
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tailrace import foreign, whole
+from tailrace.dataset.tables import sha256
 from tailrace.reproduce import page
 from tailrace.reproduce.outcome import Outcome
-from tailrace.reproduce.reproduction import Reproduction, to_json
+from tailrace.reproduce.reproduction import Reproduction, Sides, to_json
 from tailrace.study.runs import fingerprint
 
 LIBRARIES = ("tailrace", "polars", "numpy", "pydantic")
@@ -42,7 +42,7 @@ def write(folder: Path, made: Reproduction, command: str, seconds: float) -> Non
             written.append(folder / f"{paper}.{suffix}")
             whole.write(written[-1], text.encode())
     manifest = {"format": 1, "command": command, "seconds": round(seconds, 1), **_made_by(), **_made_of(made)}
-    manifest["files"] = {path.name: _sha256(path) for path in written}
+    manifest["files"] = {path.name: sha256(path) for path in written}
     whole.write(folder / "manifest.json", (foreign.json_text(manifest) + "\n").encode())
 
 
@@ -50,7 +50,10 @@ def summary(made: Reproduction) -> str:
     """Papers by what was compared, and then every claim that does not hold, with its reason."""
     papers = _papers(made)
     rows = [_row(f"**{paper}**", _of(made, paper)) for paper in papers] + [_row("**all**", made)]
-    figures = [_row(f"{one.entry.paper} {one.entry.title}", _only(made, [one])) for one in made.outcomes]
+    figures = [
+        _row(f"{one.entry.paper} {one.entry.title}", replace(made, outcomes=(one,), sides=(sides,)))
+        for one, sides in _pairs(made)
+    ]
     lines = [
         "# The papers and the simulator",
         "",
@@ -74,14 +77,13 @@ def _papers(made: Reproduction) -> list[str]:
 
 
 def _of(made: Reproduction, paper: str) -> Reproduction:
-    one = _only(made, [outcome for outcome in made.outcomes if outcome.entry.paper == paper])
-    return replace(one, numbers={name: found for name, found in made.numbers.items() if name == paper})
+    outcomes, sides = zip(*(pair for pair in _pairs(made) if pair[0].entry.paper == paper), strict=True)
+    numbers = {name: found for name, found in made.numbers.items() if name == paper}
+    return Reproduction(outcomes, sides, numbers)
 
 
-def _only(made: Reproduction, outcomes: Sequence[Outcome]) -> Reproduction:
-    both = zip(made.outcomes, made.sides, strict=True)
-    sides = tuple(side for outcome, side in both if outcome in outcomes)
-    return replace(made, outcomes=tuple(outcomes), sides=sides)
+def _pairs(made: Reproduction) -> Iterator[tuple[Outcome, Sides | None]]:
+    return zip(made.outcomes, made.sides, strict=True)
 
 
 def _row(name: str, made: Reproduction) -> list[str]:
@@ -133,15 +135,9 @@ def _made_of(made: Reproduction) -> dict[str, Any]:
         "figures": {
             f"{outcome.entry.paper} {outcome.entry.name}": {
                 "seeds": list(outcome.seeds),
-                "diagnosed": max((one.replications for one in outcome.diagnoses), default=0),
-                "files": {
-                    path.name: _sha256(path) for path in sorted(outcome.entry.folder.iterdir()) if path.is_file()
-                },
+                "diagnosed": outcome.diagnosed,
+                "files": {path.name: sha256(path) for path in sorted(outcome.entry.folder.iterdir()) if path.is_file()},
             }
             for outcome in made.outcomes
         }
     }
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

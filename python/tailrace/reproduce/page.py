@@ -122,7 +122,7 @@ def _figure(outcome: Outcome, sides: Sides | None, key: str, timelines: Timeline
         "claims": tables.claims(outcome, sides),
         "droppers": tables.droppers(sides),
         "diagnoses": tables.diagnoses(outcome),
-        "diagnosed_seeds": max((one.replications for one in outcome.diagnoses), default=0),
+        "diagnosed_seeds": outcome.diagnosed,
         "readme": markdown(outcome.entry, anchors),
         "systems": [(names, Markup(picture.svg(known, names))) for names, known in outcome.systems],
         "commands": _commands(outcome, sides),
@@ -146,8 +146,8 @@ def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
     """The commands that make it again: the comparison, and each single run."""
     whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name}"
     whole += f" --seeds {outcome.told}" if outcome.told else ""
-    diagnosed = max((one.replications for one in outcome.diagnoses), default=0)
-    whole += f" --diagnose --diagnosed {diagnosed}" if diagnosed > 1 else " --diagnose" if diagnosed else ""
+    whole += " --diagnose" if outcome.diagnosed else ""
+    whole += f" --diagnosed {outcome.diagnosed}" if outcome.diagnosed > 1 else ""
     found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]
     found += [_command(outcome, run, "") for run in outcome.expected.runs]
     if sides:

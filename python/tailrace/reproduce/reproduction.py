@@ -156,7 +156,7 @@ def as_dict(reproduction: Reproduction) -> dict[str, Any]:
             **{"claims_held": held, "claims": claims, "cells_close": close, "cells": cells},
             **({"diagnoses_held": found, "diagnoses": tried} if tried else {}),
         },
-        "knobs": {paper: [_number_json(number) for number in found] for paper, found in reproduction.numbers.items()},
+        "knobs": {paper: [_number_json(one) for one in numbers] for paper, numbers in reproduction.numbers.items()},
         "figures": [
             {
                 "paper": outcome.entry.paper,

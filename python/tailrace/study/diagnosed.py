@@ -9,7 +9,7 @@ from tailrace.study.measured import Measured
 
 CODE = ("diagnosis", "score")
 """Modules whose code decides the answer, besides those of every answer. Their fingerprint is the value `code`."""
-KEPT = ("vlrt", "right", "removable", "named", "wrong", "right_dropper", "causes")
+KEPT = ("vlrt", "right", "removable")
 
 
 def diagnosis(run: Measured, code: str) -> dict[str, Any]:
