@@ -82,16 +82,20 @@ def simulated(folder: Path, **parts: Any) -> Dataset:
     return Dataset.open(folder / "run")
 
 
+def learnt_of(folder: Path, duration: str, **parts: dict[str, Any]) -> twin.Twin:
+    """The twin of a recording of a system that has only these parts. The recording is `folder / "run"`."""
+    sim.simulate(experiment.from_table({"duration": duration, "ramp": "1 s", **parts}), folder / "run")
+    return twin.learn(folder / "run")
+
+
 def test_a_balancer_s_policy_is_a_mechanism_of_the_twin(tmp_path: Path) -> None:
     tiers = {
         "web": {"software": "apache", "calls": {"app": {"policy": "current_load"}}},
         "app": {"software": "tomcat", "count": 2},
     }
     interactions = {"page": {"at": {"web": {"compute": "200 us", "calls": {"page": 1}}, "app": {"compute": "1 ms"}}}}
-    table = {"duration": "3 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions}
-    table["workloads"] = {"all": {"kind": "poisson", "rate": 800.0, "interaction": "page"}}
-    sim.simulate(experiment.from_table(table), tmp_path / "run")
-    found = twin.learn(tmp_path / "run")
+    loads = {"all": {"kind": "poisson", "rate": 800.0, "interaction": "page"}}
+    found = learnt_of(tmp_path, "3 s", tiers=tiers, interactions=interactions, workloads=loads)
     assert found.servers == {"web": "web", "app1": "app1", "app2": "app2"}
     assert found.experiment.tiers["app"].count == 2
     assert found.experiment.tiers["web"].calls["app"].policy == "current_load"
@@ -132,9 +136,7 @@ def test_what_takes_cpu_time_of_a_shared_node_is_not_lost_a_second_time(tmp_path
         "users": {"kind": "poisson", "rate": 40.0, "interaction": "page"},
         "burst": {"kind": "batch", "size": 160, "first": "3 s", "every": "4 s", "interaction": "page"},
     }
-    table = {"duration": "12 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
-    sim.simulate(experiment.from_table(table), tmp_path / "run")
-    found = twin.learn(tmp_path / "run")
+    found = learnt_of(tmp_path, "12 s", tiers=tiers, interactions=interactions, workloads=loads)
     assert sum(seconds_lost(steps) for steps in found.losses.values()) < 0.1
 
 
@@ -157,9 +159,8 @@ def test_visits_of_an_event_loop_need_what_it_served_them_with(tmp_path: Path) -
         "users": {"kind": "poisson", "rate": 60.0, "interaction": "page"},
         "burst": {"kind": "batch", "size": 80, "first": "2 s", "every": "2 s", "interaction": "page"},
     }
-    table = {"duration": "10 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
-    sim.simulate(experiment.from_table(table), tmp_path / "run")
-    [web] = [need for need in twin.learn(tmp_path / "run").demands if need.tier == "web" and need.visits > 100]
+    found = learnt_of(tmp_path, "10 s", tiers=tiers, interactions=interactions, workloads=loads)
+    [web] = [need for need in found.demands if need.tier == "web" and need.visits > 100]
     assert web.before == pytest.approx(0.5, abs=0.1)
 
 
@@ -170,9 +171,8 @@ def test_calls_are_made_in_the_order_of_the_recording(tmp_path: Path) -> None:
     interactions: dict[str, Any] = {"page": {"at": {"web": {"compute": "2 ms", "calls": calls}}}}
     interactions |= {f"{name} page": {"at": {name: {"compute": "1 ms"}}} for name in ("search", "archive")}
     loads = {"users": {"kind": "poisson", "rate": 60.0, "interaction": "page"}}
-    table = {"duration": "5 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
-    sim.simulate(experiment.from_table(table), tmp_path / "run")
-    work = twin.learn(tmp_path / "run").experiment.interactions["page"].at["web"]
+    found = learnt_of(tmp_path, "5 s", tiers=tiers, interactions=interactions, workloads=loads)
+    work = found.experiment.interactions["page"].at["web"]
     assert [visits.to for visits in work.calls.values()] == ["search", "archive"]
 
 
@@ -190,9 +190,7 @@ def test_visits_that_wait_for_something_else_compute_nothing(workers: int, tmp_p
         "users": {"kind": "poisson", "rate": 150.0, "interaction": "page"},
         "reports": {"kind": "batch", "size": 30, "first": "4 s", "every": "6 s", "interaction": "all pages"},
     }
-    table = {"duration": "14 s", "ramp": "1 s", "tiers": tiers, "interactions": interactions, "workloads": loads}
-    sim.simulate(experiment.from_table(table), tmp_path / "run")
-    found = twin.learn(tmp_path / "run")
+    found = learnt_of(tmp_path, "14 s", tiers=tiers, interactions=interactions, workloads=loads)
     waits = [need for need in found.demands if need.tier == "db" and need.interaction == "report"]
     mean = sum(need.wait_ns * need.visits for need in waits) / sum(need.visits for need in waits)
     assert mean == pytest.approx(1.2e9, rel=0.02)

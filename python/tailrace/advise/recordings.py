@@ -11,7 +11,7 @@ from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
 from tailrace.twin import Gate, Twin, gate, learn
-from tailrace.twin.gate import ACCOUNTED, Compared
+from tailrace.twin.gate import Compared
 
 
 class RefusedError(TailraceError):
@@ -52,13 +52,14 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
 
 def _refuse(run: Dataset, checked: Gate) -> None:
     quiet = not len(checked.recorded.vlrt)
-    differs = [row for row in checked.rows if not row.passed and not (quiet and row.recorded == row.reproduced)]
-    if not checked.complete:
-        differs = [row for row in differs if row.what.startswith(ACCOUNTED)]
-        found = "it holds a part of the requests, so what a change would do for all is not known"
-        raise RefusedError(found, where=str(run.path), reasons=tuple(row.sentence for row in differs))
-    if differs:
+    found = "it holds a part of the requests, so what a change would do for all is not known"
+    differs = checked.missing
+    if not differs:
         found = "its twin does not repeat it, so what a change would do is not known"
+        differs = tuple(
+            row for row in checked.rows if not row.passed and not (quiet and row.recorded == row.reproduced)
+        )
+    if differs:
         raise RefusedError(found, where=str(run.path), reasons=tuple(row.sentence for row in differs))
 
 

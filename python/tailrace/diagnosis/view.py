@@ -16,16 +16,15 @@ from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.topology import Topology
 
+SEEN = 1000
+"""Of so many requests at least one comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
+
 
 def _together(used: tuple[Series, ...]) -> Series:
     """Return the sum of the series, at the times of the first."""
     first = used[0]
     middle = (first.begin + first.end) // 2
     return replace(first, value=np.sum([series.at(middle) for series in used], axis=0))
-
-
-SEEN = 1000
-"""Of so many requests at least one comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
 
 
 @dataclass(frozen=True)

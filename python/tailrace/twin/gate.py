@@ -75,9 +75,14 @@ class Gate:
         return tuple(row.sentence for row in self.rows if not row.passed)
 
     @property
+    def missing(self) -> tuple[Compared, ...]:
+        """Rows which show that the recording lacks requests. A twin of a part of them cannot repeat the rest."""
+        return tuple(row for row in self.rows if row.what.startswith(ACCOUNTED))
+
+    @property
     def complete(self) -> bool:
-        """Whether the recording holds nearly all requests. A twin of a part of them cannot repeat the rest."""
-        return not any(row.what.startswith(ACCOUNTED) for row in self.rows)
+        """Whether the recording holds nearly all requests."""
+        return not self.missing
 
 
 def gate(
@@ -140,9 +145,8 @@ def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]
 def _completeness(twin: Twin) -> Iterator[Compared]:
     for server, share in twin.accounted.items():
         if share < COMPLETE:
-            yield Compared(
-                f"{ACCOUNTED} {server} that its visits account for", "100 %", f"{share:.0%}", False, COMPLETER
-            )
+            what = f"{ACCOUNTED} {server} that its visits account for"
+            yield Compared(what, "100 %", f"{share:.0%}", False, COMPLETER)
 
 
 def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Outcome, finer: str) -> Iterator[Compared]:

@@ -98,8 +98,7 @@ class Account:
         return None if loss is None else loss.place
 
 
-def draw_up(seen: Seen, as_recorded: Recorded) -> Account:
-    recorded = as_recorded
+def draw_up(seen: Seen, recorded: Recorded) -> Account:
     pools = limits.pools(seen.view, recorded)
     choices = limits.choices(seen.view, recorded, pools)
     seen = replace(seen, recorded_visits=recorded, called=waits.find(recorded, pools, choices).ready)
@@ -141,10 +140,9 @@ def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
 def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
     """Return the account with other starts of its visits, at the same capacities."""
     pools = limits.pools(seen.view, recorded)
-    choices = limits.choices(seen.view, recorded, pools)
-    replay = _replay(seen, recorded, account.workers, pools, choices)
+    replay = _replay(seen, recorded, account.workers, pools, account.choices)
     replay.measure(account.capacity)
-    return replace(account, recorded=recorded, replay=replay, choices=choices)
+    return replace(account, recorded=recorded, replay=replay)
 
 
 def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:

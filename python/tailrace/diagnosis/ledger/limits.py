@@ -91,8 +91,8 @@ def _held_at(view: View, server: str) -> int:
 def pools(view: View, recorded: Recorded) -> Pools:
     """Return the pools. Several pools of one server for calls to another, such as one for each process, count as
     one. One pool may serve all candidates of a balancer."""
-    calls: dict[tuple[str, str], Times] = {}
-    sizes: dict[tuple[str, str], int] = {}
+    calls: dict[Way, Times] = {}
+    sizes: dict[Way, int] = {}
     for known in view.topology.pools:
         way = known.caller, known.callee
         called = _calls(recorded, known.caller, (known.callee,))

@@ -210,7 +210,7 @@ class _Bench:
         recorded, choices = self.account.recorded, self.account.choices
         its = np.flatnonzero(np.isin(choices.choice, [at for at, name in enumerate(choices.alike) if name == by]))
         sent = recorded.sent[its]
-        calm = self.seen.calm[np.minimum(sent // STEP_NS, len(recorded.steps) - 1)]
+        calm = self.seen.calm[recorded.steps.at(sent)]
         size = len(recorded.servers)
         now = np.bincount(recorded.server[its[(sent >= begin) & (sent < end)]], minlength=size)
         usual = np.bincount(recorded.server[its[calm]], minlength=size)
@@ -240,7 +240,7 @@ class _Bench:
     def _usual(self) -> dict[str, int]:
         """Return how many requests of each interaction were sent in calm time."""
         recorded = self.account.recorded
-        calm = self.seen.calm[np.minimum(recorded.sent // STEP_NS, len(recorded.steps) - 1)]
+        calm = self.seen.calm[recorded.steps.at(recorded.sent)]
         return recorded.names.counts((recorded.parent < 0) & calm)
 
 

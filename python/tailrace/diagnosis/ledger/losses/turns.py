@@ -7,6 +7,7 @@ visits of one kind need if a visit of this kind held it each time, and if chance
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,24 +43,25 @@ class Stands:
     times: Spans
     names: NDArray[np.str_]
 
+    @property
+    def lasts(self) -> Times:
+        return np.asarray(self.times[:, 1] - self.times[:, 0])
+
 
 def held(seen: Seen, recorded: Recorded, server: str) -> Held | None:
     """Return when an event loop waited for something that visits of one kind need."""
-    found = _stands(seen, recorded, server)
-    if not len(found.times) or _chance(seen, recorded, server) > CHANCE:
+    found = _of_one_kind(seen, recorded, server, CHANCE)
+    if found is None:
         return None
-    lasts = found.times[:, 1] - found.times[:, 0]
-    return Held(_covered(recorded, found.times), str(found.names[0]), lasts)
+    return Held(_covered(recorded, found.times), str(found.names[0]), found.lasts)
 
 
 def may_wait(seen: Seen, server: str) -> NDArray[np.bool_]:
     """Return the steps in which an event loop may have waited, although it looks as if it was stopped."""
     recorded = seen.recorded_visits
-    if recorded is None:
+    found = None if recorded is None else _of_one_kind(seen, recorded, server, DOUBTFUL)
+    if recorded is None or found is None:
         return np.zeros(len(seen.steps), dtype=bool)
-    found = _stands(seen, recorded, server)
-    if not len(found.times) or _chance(seen, recorded, server) > DOUBTFUL:
-        return np.zeros(len(recorded.steps), dtype=bool)
     return _covered(recorded, found.times) > 0.0
 
 
@@ -68,18 +70,29 @@ def _covered(recorded: Recorded, times: Spans) -> Shares:
     return np.asarray(overlap(times, edges[:-1], edges[1:]) / STEP_NS)
 
 
-def _chance(seen: Seen, recorded: Recorded, server: str) -> float:
+def _of_one_kind(seen: Seen, recorded: Recorded, server: str, most: float) -> Stands | None:
+    """Return each time the loop stood still. Return None if it never did, or if chance puts visits of one kind there
+    in more than `most` of the cases."""
+    found = _stands(seen, recorded, server)
+    if not len(found.times):
+        return None
+    tier = next((each.candidates for each in seen.view.topology.balancers if server in each.candidates), (server,))
+    others = (one for one in tier if one in recorded.number and one != server)
+    every = {server: found} | {one: _stands(seen, recorded, one) for one in others}
+    return found if _chance(recorded, every) <= most else None
+
+
+def _chance(recorded: Recorded, every: Mapping[str, Stands]) -> float:
     """Return how probable it is that visits of one kind held the loops of a tier each time, if they hold them as often
     as they come, or as long as they work. The result is 1 if several kinds held them, or if visits of this kind usually
     take long: these wait for nothing that is special at that time."""
-    tier = next((each.candidates for each in seen.view.topology.balancers if server in each.candidates), (server,))
-    every = [_stands(seen, recorded, one) for one in tier if one in recorded.number]
-    names, times = (np.concatenate(part) for part in zip(*((one.names, one.times) for one in every), strict=True))
+    names = np.concatenate([one.names for one in every.values()])
+    lasts = np.concatenate([one.lasts for one in every.values()])
     if len(np.unique(names)) != 1:
         return 1.0
-    here = np.isin(recorded.server, [recorded.number[one] for one in tier if one in recorded.number])
+    here = np.isin(recorded.server, [recorded.number[one] for one in every])
     its = here & recorded.names.are(str(names[0]))
-    if np.median(recorded.own_ns[its]) > USUAL * np.median(times[:, 1] - times[:, 0]):
+    if np.median(recorded.own_ns[its]) > USUAL * np.median(lasts):
         return 1.0
     part = max(its.sum() / here.sum(), recorded.own_ns[its].sum() / max(recorded.own_ns[here].sum(), 1))
     return float(part ** len(names))
