@@ -286,7 +286,7 @@ fn the_work_before_the_first_call_has_a_factor_of_its_own() {
     callee["first"] = json!(null);
     callee["programs"] = json!([1]);
     plan["servers"][0]["connectors"] = json!([{"candidates": [1], "kept": true}]);
-    plan["servers"].as_array_mut().unwrap().push(callee);
+    plan["servers"] = json!([plan["servers"][0], callee]);
     plan["programs"] = json!([
         [
             {"compute": {"constant": 100e6}},
