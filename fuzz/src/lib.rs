@@ -27,6 +27,11 @@ pub const TARGETS: [Target; 24] = [
     ("table", files::table),
     ("tls", sealed::open),
     ("wire_ajp", |bytes| conversation::drive(Kind::Ajp, bytes)),
+    ("wire_amqp", |bytes| conversation::drive(Kind::Amqp, bytes)),
+    ("wire_cassandra", |bytes| {
+        conversation::drive(Kind::Cassandra, bytes)
+    }),
+    ("wire_dns", |bytes| conversation::drive(Kind::Dns, bytes)),
     ("wire_fastcgi", |bytes| {
         conversation::drive(Kind::FastCgi, bytes)
     }),
@@ -34,14 +39,6 @@ pub const TARGETS: [Target; 24] = [
     ("wire_http2", |bytes| {
         conversation::drive(Kind::Http2, bytes)
     }),
-    ("wire_mysql", |bytes| {
-        conversation::drive(Kind::MySql, bytes)
-    }),
-    ("wire_amqp", |bytes| conversation::drive(Kind::Amqp, bytes)),
-    ("wire_cassandra", |bytes| {
-        conversation::drive(Kind::Cassandra, bytes)
-    }),
-    ("wire_dns", |bytes| conversation::drive(Kind::Dns, bytes)),
     ("wire_kafka", |bytes| {
         conversation::drive(Kind::Kafka, bytes)
     }),
@@ -51,6 +48,9 @@ pub const TARGETS: [Target; 24] = [
     }),
     ("wire_mongodb", |bytes| {
         conversation::drive(Kind::MongoDb, bytes)
+    }),
+    ("wire_mysql", |bytes| {
+        conversation::drive(Kind::MySql, bytes)
     }),
     ("wire_opaque", |bytes| {
         conversation::drive(Kind::Opaque, bytes)

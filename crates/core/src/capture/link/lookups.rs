@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::headers::Network;
+use crate::capture::packet::u16_at;
 
 const PORT: u16 = 53;
 /// UDP's header, and that of DNS.
@@ -129,10 +130,7 @@ impl Lookups {
 }
 
 fn ports(udp: &[u8]) -> Option<(u16, u16)> {
-    let &[a, b, c, d, ..] = udp else {
-        return None;
-    };
-    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    Some((u16_at(udp, 0, true)?, u16_at(udp, 2, true)?))
 }
 
 /// Whether a message is a response, its id, and a hash of its question; None if it asks nothing.

@@ -20,6 +20,7 @@ use super::detect::Sign;
 use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{words, Outcome, Raw};
+use crate::capture::packet::u16_at;
 use methods::{Kind, Method};
 
 const HEADER: usize = 7;
@@ -42,10 +43,7 @@ const CHANNEL: u32 = 40;
 const PUBLISHED: u64 = 1 << 39;
 
 fn channel(header: &[u8]) -> u64 {
-    match header {
-        [_, high, low, ..] => u64::from(u16::from_be_bytes([*high, *low])),
-        _ => 0,
-    }
+    u16_at(header, 1, true).map_or(0, u64::from)
 }
 
 /// Length behind the header: the payload, and the byte that ends a frame.
@@ -139,9 +137,7 @@ impl Dialect for Amqp {
             _ => {}
         }
         let number = match method.kind {
-            Kind::Asks(answer) if !methods::forgoes_answer(packet.prefix) => {
-                number(channel, answer)
-            }
+            Kind::Asks(answer) if !method.forgoes_answer(packet.prefix) => number(channel, answer),
             // The method of the next number confirms it.
             Kind::Closes => number(channel, method.code + 1),
             Kind::Publishes => match self.published.get_mut(&channel) {
@@ -185,9 +181,9 @@ impl Dialect for Amqp {
         let method = Method::of(packet.prefix);
         Reply::last(match method.map(|method| (method.kind, method.code)) {
             // Behind the method: a code as those of HTTP.
-            Some((Kind::Closes, _)) => match packet.prefix.get(4..6) {
-                Some(&[high, low]) => Outcome::Error(u32::from(u16::from_be_bytes([high, low]))),
-                _ => words::error("OTHER"),
+            Some((Kind::Closes, _)) => match u16_at(packet.prefix, 4, true) {
+                Some(code) => Outcome::Error(u32::from(code)),
+                None => words::error("OTHER"),
             },
             Some((_, methods::NACK)) => words::error("NACK"),
             _ => Outcome::Ok,

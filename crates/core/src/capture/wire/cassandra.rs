@@ -19,7 +19,8 @@ use rustc_hash::FxHashMap;
 use super::detect::Sign;
 use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
-use super::{Outcome, Raw};
+use super::{holds, Outcome, Raw};
+use crate::capture::packet::{u16_at, u32_at};
 
 const HEADER: usize = 9;
 /// Enough of a statement for its name; of a response, its error, or the id of what it prepared.
@@ -63,13 +64,11 @@ const RESPONSES: [u8; 8] = [ERROR, READY, AUTHENTICATE, 0x06, RESULT, EVENT, 0x0
 const PREPARED: u32 = 4;
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at + 4)?;
-    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    u32_at(bytes, at, true)
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<usize> {
-    let bytes = bytes.get(at..at + 2)?;
-    Some(usize::from(u16::from_be_bytes(bytes.try_into().ok()?)))
+    u16_at(bytes, at, true).map(usize::from)
 }
 
 fn frame_len(header: &[u8], direction: u8) -> Option<u64> {
@@ -119,10 +118,6 @@ fn body<'a>(packet: &'a Packet<'_>) -> Option<&'a [u8]> {
         }
     }
     Some(body)
-}
-
-fn holds(bytes: &[u8], text: &[u8]) -> bool {
-    bytes.windows(text.len()).any(|part| part == text)
 }
 
 /// A text behind its length of four bytes.

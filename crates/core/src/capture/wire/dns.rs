@@ -13,6 +13,7 @@ use super::detect::Sign;
 use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{words, Outcome, Raw};
+use crate::capture::packet::u16_at;
 
 /// The length, and the header of a message.
 const HEADER: usize = 14;
@@ -67,8 +68,7 @@ fn outcome(code: u8) -> Outcome {
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u16> {
-    let bytes = bytes.get(at..at + 2)?;
-    Some(u16::from_be_bytes(bytes.try_into().ok()?))
+    u16_at(bytes, at, true)
 }
 
 /// Length behind the header, of a message of this direction: one question, or at least a known purpose.

@@ -267,7 +267,7 @@ impl Talk {
         self.ask_begun(id, out);
         if let Some(nth) = self.waiting.position(|asked| asked.id == id) {
             // An id is free again when its request has ended: the end was missed.
-            self.turn_to(nth, out);
+            self.waiting.turn_to(nth, out);
             self.tell(out);
         }
         if self.begun.len() >= GATHERED_MAX {
@@ -413,7 +413,7 @@ impl Talk {
             let bytes = packet.early + packet.now;
             return out.unreadable("a response without its request", bytes);
         };
-        self.turn_to(nth, out);
+        self.waiting.turn_to(nth, out);
         let seen = &packet.prefix[..packet.prefix.len().min(head.content)];
         if let Some(asked) = self.waiting.front_mut() {
             match head.kind {
@@ -438,14 +438,6 @@ impl Talk {
         self.waiting.bytes(time, n, out);
         if over && self.server_part == Part::Last {
             self.answered(out);
-        }
-    }
-
-    /// The current response belongs to the nth oldest request.
-    fn turn_to(&mut self, nth: usize, out: &mut dyn Exchanges) {
-        if nth > 0 {
-            self.waiting.turn_to(nth);
-            out.turn_to(nth);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Packets whose fixed header holds their length (AJP, FastCGI, HTTP/2, MySQL, PostgreSQL, TLS), cut from a stream that
-//! arrives in pieces, in part, or with holes.
+//! Packets whose fixed header holds their length (AJP, FastCGI, HTTP/2, MySQL, PostgreSQL, TLS, and those of
+//! [`super::paired`]), cut from a stream that arrives in pieces, in part, or with holes.
 //!
 //! ```text
 //!  header  payload ─ first `limit` bytes gathered ─ the rest skipped by length

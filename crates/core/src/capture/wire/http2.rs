@@ -431,10 +431,7 @@ impl Talk {
             self.answered(out);
             nth -= 1;
         }
-        if nth > 0 {
-            self.waiting.turn_to(nth);
-            out.turn_to(nth);
-        }
+        self.waiting.turn_to(nth, out);
     }
 
     fn tell(&mut self, out: &mut dyn Exchanges) {

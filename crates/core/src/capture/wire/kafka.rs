@@ -16,6 +16,7 @@ use super::detect::Sign;
 use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{Outcome, Raw};
+use crate::capture::packet::{u16_at, u32_at};
 use apis::{API_VERSIONS, FETCH, JOIN_GROUP, PRODUCE, SHARE_FETCH, SYNC_GROUP};
 
 const REQUEST: usize = 12;
@@ -26,20 +27,18 @@ const GATHERED: usize = 512;
 const LEN_MAX: u32 = 1 << 30;
 const CLIENT_ID_MAX: usize = 255;
 
-/// API key, version and client id of a header that can be one.
+/// API key and version of a header that can be one.
 struct Head {
     api: u16,
     version: u16,
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u16> {
-    let bytes = bytes.get(at..at + 2)?;
-    Some(u16::from_be_bytes(bytes.try_into().ok()?))
+    u16_at(bytes, at, true)
 }
 
 fn long(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at + 4)?;
-    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    u32_at(bytes, at, true)
 }
 
 fn head(header: &[u8]) -> Option<Head> {
@@ -168,12 +167,10 @@ impl Dialect for Kafka {
 
 /// Clients ask for the versions first; the broker's messages have nothing to know them by.
 pub(super) fn client_sign(first: &[u8]) -> Sign {
-    match head(first) {
-        Some(Head {
-            api: API_VERSIONS, ..
-        }) if request_here(first) && first.len() > REQUEST + 2 => Sign::Certain,
-        Some(_) if request_here(first) => Sign::Likely,
-        _ => Sign::None,
+    match head(first).filter(|_| request_here(first)) {
+        Some(head) if head.api == API_VERSIONS && first.len() > REQUEST + 2 => Sign::Certain,
+        Some(_) => Sign::Likely,
+        None => Sign::None,
     }
 }
 

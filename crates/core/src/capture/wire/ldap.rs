@@ -13,7 +13,7 @@ mod tests;
 use super::detect::Sign;
 use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
-use super::{Outcome, Raw};
+use super::{holds, Outcome, Raw};
 
 /// The shortest message: its tag, length, id, and an operation without content.
 const HEADER: usize = 7;
@@ -25,12 +25,13 @@ const GATHERED: usize = 512;
 const LEN_MAX: u64 = 1 << 28;
 const NUMBER_MAX: u64 = i32::MAX as u64;
 
+const BIND: u8 = 0x60;
 const UNBIND: u8 = 0x42;
 const SEARCH: u8 = 0x63;
 const ABANDON: u8 = 0x50;
 const EXTENDED: u8 = 0x77;
 const OPERATIONS: [(u8, &str); 10] = [
-    (0x60, "BIND"),
+    (BIND, "BIND"),
     (UNBIND, "UNBIND"),
     (SEARCH, "SEARCH"),
     (0x66, "MODIFY"),
@@ -57,6 +58,11 @@ const LASTING: [&[u8]; 3] = [
     b"1.2.840.113556.1.4.528",
 ];
 
+/// A number of a few bytes.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte))
+}
+
 /// Tag, length, and what follows them; the length may exceed what was captured.
 fn element(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
@@ -65,10 +71,7 @@ fn element(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
         0..=0x7f => (u64::from(first), rest),
         0x81..=0x84 => {
             let (len, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (
-                len.iter().fold(0, |n, &byte| n << 8 | u64::from(byte)),
-                rest,
-            )
+            (number(len), rest)
         }
         _ => return None,
     };
@@ -102,7 +105,7 @@ fn message(bytes: &[u8]) -> Option<Message<'_>> {
         return None;
     };
     let (number, rest) = rest.split_at_checked(len as usize)?;
-    let number = number.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
+    let number = self::number(number);
     let (operation, _, content) = element(rest)?;
     (number <= NUMBER_MAX).then_some(Message {
         number,
@@ -134,10 +137,6 @@ fn response(first: &[u8]) -> Option<Message<'_>> {
 /// The bytes of a message, header first.
 fn bytes(packet: &Packet<'_>) -> Vec<u8> {
     [&packet.header[..HEADER], packet.prefix].concat()
-}
-
-fn holds(bytes: &[u8], text: &[u8]) -> bool {
-    bytes.windows(text.len()).any(|part| part == text)
 }
 
 /// What is remembered of a request: it begins TLS.
@@ -186,8 +185,8 @@ impl Dialect for Ldap {
         match message.operation {
             UNBIND => Asks::OneWay,
             ABANDON => {
-                let abandoned = message.content.iter().take(4);
-                Asks::Cancels(abandoned.fold(0, |n, &byte| n << 8 | u64::from(byte)))
+                let abandoned = &message.content[..message.content.len().min(4)];
+                Asks::Cancels(self::number(abandoned))
             }
             SEARCH if LASTING.iter().any(lasts) => Asks::Waits(number),
             operation => Asks::Request {
@@ -237,7 +236,7 @@ pub(super) fn client_sign(first: &[u8]) -> Sign {
     }
     match message(first) {
         Some(Message {
-            operation: 0x60,
+            operation: BIND,
             content: [2, 1, 3, 4, ..],
             ..
         }) => Sign::Certain,

@@ -269,6 +269,34 @@ pub fn play_split<T: AsRef<[u8]>>(
     log
 }
 
+/// Plays a conversation in other pieces, as [`play_split`] does: its exchanges must be the same.
+pub fn split_anyhow<P: Protocol + Default, T: AsRef<[u8]>>(
+    script: &[(Side, T)],
+    all_cuts: [&[usize]; 3],
+) {
+    let whole = play(&mut P::default(), script).lines();
+    for cuts in all_cuts {
+        let split = play_split(&mut P::default(), script, cuts);
+        assert_eq!(split.lines(), whole, "{cuts:?}");
+    }
+}
+
+/// Plays requests, each of them followed by its response, at these snap lengths: every one must be counted, and its
+/// outcome reported with an end behind its begin.
+pub fn cut_at<P: Protocol + Default, T: AsRef<[u8]>>(script: &[(Side, T)], snaps: &[usize]) {
+    for &snap in snaps {
+        let cut = play_cut(&mut P::default(), script, snap);
+        let ended = |s: &Seen| !s.end.is_empty() && s.last > s.begun;
+        assert_eq!(
+            cut.seen.len(),
+            script.len() / 2,
+            "{snap}: {:?}",
+            cut.lines()
+        );
+        assert!(cut.seen.iter().all(ended), "{snap}: {:?}", cut.lines());
+    }
+}
+
 pub fn whole(time: i64, bytes: &[u8]) -> Chunk<'_> {
     Chunk {
         time,
@@ -353,3 +381,33 @@ pub fn damaged(script: &[(Side, Vec<u8>)], damage: &[u8]) -> Vec<Event> {
     }
     events
 }
+
+/// One of these conversations, with holes.
+pub fn any_damage(
+    scripts: Vec<Vec<(Side, Vec<u8>)>>,
+) -> impl proptest::strategy::Strategy<Value = Vec<Event>> {
+    use proptest::prelude::*;
+    let damage = proptest::collection::vec(any::<u8>(), 1..16);
+    (proptest::sample::select(scripts), damage)
+        .prop_map(|(script, damage)| damaged(&script, &damage))
+}
+
+/// A reader keeps what [`throw`] checks, whatever comes, and whatever is missing of these conversations.
+macro_rules! withstands {
+    ($reader:ty, $($script:expr),+) => {
+        proptest::proptest! {
+            #[test]
+            fn anything_may_happen(events in $crate::capture::wire::log::any_events()) {
+                $crate::capture::wire::log::throw(&mut <$reader>::default(), &events);
+            }
+
+            #[test]
+            fn damage_breaks_no_contract(
+                events in $crate::capture::wire::log::any_damage(vec![$($script),+])
+            ) {
+                $crate::capture::wire::log::throw(&mut <$reader>::default(), &events);
+            }
+        }
+    };
+}
+pub(super) use withstands;

@@ -112,6 +112,10 @@ pub fn path_of(target: &[u8]) -> &[u8] {
     &path[..end]
 }
 
+fn holds(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|part| part == text)
+}
+
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

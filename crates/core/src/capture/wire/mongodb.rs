@@ -16,6 +16,7 @@ use super::detect::Sign;
 use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{Outcome, Raw};
+use crate::capture::packet::u32_at;
 
 const HEADER: usize = 16;
 /// Enough of a command for its collection and its time to wait, and of a response for its error.
@@ -39,8 +40,7 @@ const KNOWN_FLAGS: u32 = 0xffff_0003;
 
 /// A little-endian number.
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at + 4)?;
-    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    u32_at(bytes, at, false)
 }
 
 fn len(header: &[u8], opcodes: &[u32]) -> Option<u64> {

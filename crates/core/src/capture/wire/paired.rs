@@ -287,15 +287,9 @@ impl<D: Dialect> Talk<D> {
         let bytes = packet.early + packet.now;
         match self.dialect.asks(packet) {
             Asks::Request { number, raw, note } => {
-                let asked = Asked {
-                    serial: 0,
-                    asked: Some((number, note)),
-                    answered: false,
-                    outcome: Outcome::Ok,
-                };
                 ask::<D>(
                     (&mut self.waiting, &mut self.newest),
-                    asked,
+                    Some((number, note)),
                     packet.begun,
                     raw,
                     out,
@@ -353,15 +347,9 @@ impl<D: Dialect> Talk<D> {
     /// since, else of a new one, if it was the capture that left out the header.
     fn unread(&mut self, n: u64, cut: bool, time: i64, out: &mut dyn Exchanges) {
         if cut && (self.turned || self.waiting.is_empty()) {
-            let unnamed = Asked {
-                serial: 0,
-                asked: None,
-                answered: false,
-                outcome: Outcome::Ok,
-            };
             ask::<D>(
                 (&mut self.waiting, &mut self.newest),
-                unnamed,
+                None,
                 time,
                 Raw::Unknown,
                 out,
@@ -456,16 +444,11 @@ impl<D: Dialect> Talk<D> {
 
     /// The oldest request is answered, and so are all of these numbers.
     fn answered(&mut self, numbers: &RangeInclusive<u64>, time: i64, out: &mut dyn Exchanges) {
-        let Some(outcome) = self.waiting.front().map(|front| front.outcome) else {
-            return;
-        };
+        let outcome = self.outcome();
         self.waiting.finish(outcome, out);
-        while let Some(nth) = self
-            .nth(numbers)
-            .filter(|_| numbers.start() < numbers.end())
-        {
+        let several = numbers.start() < numbers.end();
+        while let Some(nth) = self.nth(numbers).filter(|_| several) {
             self.turn_to(nth, out);
-            self.waiting.bytes(time, 0, out);
             out.response_bytes(time, 0);
             self.waiting.finish(outcome, out);
         }
@@ -517,21 +500,22 @@ impl<D: Dialect> Talk<D> {
             self.finish(out);
             nth -= 1;
         }
-        if nth > 0 {
-            self.waiting.turn_to(nth);
-            out.turn_to(nth);
-        }
+        self.waiting.turn_to(nth, out);
+    }
+
+    /// Of the oldest request, as far as it is known.
+    fn outcome(&self) -> Outcome {
+        let oldest = self.waiting.front();
+        oldest.map_or(Outcome::Ok, |asked| asked.outcome)
     }
 
     fn finish(&mut self, out: &mut dyn Exchanges) {
-        let outcome = self.waiting.front().map(|front| front.outcome);
-        self.waiting.finish(outcome.unwrap_or(Outcome::Ok), out);
+        self.waiting.finish(self.outcome(), out);
     }
 
     fn tell(&mut self, out: &mut dyn Exchanges) {
         if self.waiting.answering() {
-            let outcome = self.waiting.front().map(|front| front.outcome);
-            self.waiting.tell(outcome.unwrap_or(Outcome::Ok), out);
+            self.waiting.tell(self.outcome(), out);
         }
     }
 
@@ -546,28 +530,27 @@ impl<D: Dialect> Talk<D> {
 /// Reports a request. One that is still open with the same number is over, if numbers are unique: its end was missed.
 fn ask<D: Dialect>(
     (waiting, newest): (&mut Waiting<Asked<D::Note>>, &mut u64),
-    asked: Asked<D::Note>,
+    asked: Option<(u64, D::Note)>,
     time: i64,
     raw: Raw<'_>,
     out: &mut dyn Exchanges,
 ) {
-    let number = asked.asked.as_ref().map(|(number, _)| *number);
+    let number = asked.as_ref().map(|(number, _)| *number);
     let again = number.filter(|_| D::UNIQUE).and_then(|number| {
         let numbers = number..=number;
         waiting.position(|open| open.is_in(&numbers))
     });
     if let Some(nth) = again {
-        if nth > 0 {
-            waiting.turn_to(nth);
-            out.turn_to(nth);
-        }
+        waiting.turn_to(nth, out);
         waiting.finish(Outcome::Ok, out);
     }
     *newest += 1;
     waiting.before_request();
     waiting.push(Asked {
         serial: *newest,
-        ..asked
+        asked,
+        answered: false,
+        outcome: Outcome::Ok,
     });
     out.request(time, raw, 0);
 }

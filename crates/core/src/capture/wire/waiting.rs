@@ -115,10 +115,14 @@ impl<T> Waiting<T> {
         self.queue.iter_mut().for_each(|entry| entry.hole = true);
     }
 
-    /// The nth oldest becomes the oldest; call it together with [`Exchanges::turn_to`].
-    pub fn turn_to(&mut self, nth: usize) {
+    /// The nth oldest becomes the oldest.
+    pub fn turn_to(&mut self, nth: usize, out: &mut dyn Exchanges) {
+        if nth == 0 {
+            return;
+        }
         if let Some(entry) = self.queue.remove(nth) {
             self.queue.push_front(entry);
+            out.turn_to(nth);
         }
     }
 

@@ -1,5 +1,7 @@
 //! The methods: who sends them, and what answers them.
 
+use crate::capture::packet::u32_at;
+
 /// What a method means for exchanges. Codes are class and method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -181,11 +183,11 @@ const METHODS: [(u32, &str, Kind); 64] = [
     (code(90, 30), "tx.rollback", Kind::Asks(code(90, 31))),
     (code(90, 31), "tx.rollback-ok", Kind::Answers(code(90, 31))),
 ];
+
 impl Method {
     /// The method at the beginning of a payload.
     pub fn of(payload: &[u8]) -> Option<Method> {
-        let bytes = payload.get(..4)?;
-        let code = u32::from_be_bytes(bytes.try_into().ok()?);
+        let code = u32_at(payload, 0, true)?;
         let found = METHODS.iter().find(|known| known.0 == code)?;
         Some(Method {
             code,
@@ -203,21 +205,18 @@ impl Method {
                 Kind::Confirms | Kind::Closes => true,
             }
     }
-}
 
-/// Whether the bit `no-wait` of the arguments is set: behind a reserved number, and one name or several.
-pub fn forgoes_answer(payload: &[u8]) -> bool {
-    let Some(code) = payload.get(..4).and_then(|code| code.try_into().ok()) else {
-        return false;
-    };
-    let code = u32::from_be_bytes(code);
-    let Some(&(_, reserved, names, bit)) = NO_WAITS.iter().find(|known| known.0 == code) else {
-        return false;
-    };
-    let mut rest = payload.get(4 + reserved..);
-    for _ in 0..names {
-        rest = rest.and_then(|rest| rest.get(1 + usize::from(*rest.first()?)..));
+    /// Whether the bit `no-wait` of its arguments is set: behind a reserved number, and one name or several.
+    pub fn forgoes_answer(&self, payload: &[u8]) -> bool {
+        let Some(&(_, reserved, names, bit)) = NO_WAITS.iter().find(|known| known.0 == self.code)
+        else {
+            return false;
+        };
+        let mut rest = payload.get(4 + reserved..);
+        for _ in 0..names {
+            rest = rest.and_then(|rest| rest.get(1 + usize::from(*rest.first()?)..));
+        }
+        rest.and_then(<[u8]>::first)
+            .is_some_and(|bits| bits >> bit & 1 == 1)
     }
-    rest.and_then(<[u8]>::first)
-        .is_some_and(|bits| bits >> bit & 1 == 1)
 }

@@ -2,10 +2,9 @@
 
 use super::{client_sign, server_sign, Amqp};
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::log::{any_events, damaged, play, play_cut, play_split, throw, C, S};
+use crate::capture::wire::log::{cut_at, play, split_anyhow, withstands, C, S};
 use crate::capture::wire::paired::Paired;
 use crate::capture::wire::Side;
-use proptest::prelude::*;
 
 type Reader = Paired<Amqp>;
 
@@ -102,10 +101,7 @@ fn a_method_and_its_answer_are_an_exchange() {
             "connection.close ok"
         ]
     );
-    for cuts in [&[1][..], &[6, 2], &[33]] {
-        let split = play_split(&mut Reader::default(), &script(), cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Reader, _>(&script(), [&[1][..], &[6, 2], &[33]]);
 }
 
 /// Confirmations on channel 1, three publications on it.
@@ -211,14 +207,7 @@ fn one_request_at_a_time_is_counted_at_any_snap_length() {
     let script: Vec<_> = (0..4)
         .flat_map(|_| [(C, declare(1, 0)), (S, method(1, 50, 11, &[0; 12]))])
         .collect();
-    for snap in [0, 6, 7, 11, 12] {
-        let cut = play_cut(&mut Reader::default(), &script, snap);
-        assert_eq!(cut.seen.len(), 4, "{snap}: {:?}", cut.lines());
-        assert!(cut
-            .seen
-            .iter()
-            .all(|seen| !seen.end.is_empty() && seen.last > seen.begun));
-    }
+    cut_at::<Reader, _>(&script, &[0, 6, 7, 11, 12]);
 }
 
 #[test]
@@ -234,15 +223,8 @@ fn the_greeting_is_certain() {
     assert_eq!(names(&[(C, endless)]), ["unreadable: not an AMQP frame"]);
 }
 
-proptest! {
-    #[test]
-    fn anything_may_happen(events in any_events()) {
-        throw(&mut Reader::default(), &events);
-    }
-
-    #[test]
-    fn damage_breaks_no_contract(damage in proptest::collection::vec(any::<u8>(), 1..16), publishes: bool) {
-        let script = if publishes { [confirmed(), vec![(S, ack(1, 3, true))]].concat() } else { script() };
-        throw(&mut Reader::default(), &damaged(&script, &damage));
-    }
-}
+withstands!(
+    Reader,
+    script(),
+    [confirmed(), vec![(S, ack(1, 3, true))]].concat()
+);

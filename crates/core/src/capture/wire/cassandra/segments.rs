@@ -7,6 +7,7 @@
 //! on behind a hole. Segments that are compressed have other headers.
 
 use super::Cassandra;
+use crate::capture::reader::index;
 use crate::capture::wire::framing::Input;
 use crate::capture::wire::paired::Paired;
 use crate::capture::wire::{Chunk, Exchanges, Protocol, Side};
@@ -113,10 +114,6 @@ impl Segments {
 enum Piece<'a> {
     Bytes(&'a [u8], u64),
     Lost,
-}
-
-fn index(side: Side) -> usize {
-    usize::from(side == Side::Server)
 }
 
 impl Cql {

@@ -3,9 +3,8 @@
 use super::segments::crc24;
 use super::{client_sign, server_sign, Cql};
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::log::{any_events, damaged, play, play_cut, play_split, throw, C, S};
+use crate::capture::wire::log::{cut_at, play, split_anyhow, withstands, C, S};
 use crate::capture::wire::Side;
-use proptest::prelude::*;
 
 fn frame(version: u8, flags: u8, stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![version, flags];
@@ -85,10 +84,7 @@ fn statements_are_named_also_prepared_ones() {
             "sql UPDATE stories SET title = ? error-UNAVAILABLE"
         ]
     );
-    for cuts in [&[1][..], &[8, 2], &[21]] {
-        let split = play_split(&mut Cql::default(), &script(), cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Cql, _>(&script(), [&[1][..], &[8, 2], &[21]]);
 }
 
 #[test]
@@ -174,10 +170,7 @@ fn version_5_wraps_frames_in_segments() {
             ("sql INSERT I", "ok")
         ]
     );
-    for cuts in [&[1][..], &[5, 2], &[21]] {
-        let split = play_split(&mut Cql::default(), &script, cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Cql, _>(&script, [&[1][..], &[5, 2], &[21]]);
     assert_eq!(names(&script[2..]), log.names()[1..]);
     assert_eq!(
         [client_sign(&script[2].1), server_sign(&script[3].1)],
@@ -213,14 +206,7 @@ fn one_request_at_a_time_is_counted_at_any_snap_length() {
     let script: Vec<_> = (1..5)
         .flat_map(|n| [(C, query(n, &text)), (S, answer(n, 8, &[0; 900]))])
         .collect();
-    for snap in [0, 6, 8, 9, 40] {
-        let cut = play_cut(&mut Cql::default(), &script, snap);
-        assert_eq!(cut.seen.len(), 4, "{snap}: {:?}", cut.lines());
-        assert!(cut
-            .seen
-            .iter()
-            .all(|seen| !seen.end.is_empty() && seen.last > seen.begun));
-    }
+    cut_at::<Cql, _>(&script, &[0, 6, 8, 9, 40]);
 }
 
 #[test]
@@ -249,15 +235,4 @@ fn a_client_that_names_its_language_is_certain() {
     );
 }
 
-proptest! {
-    #[test]
-    fn anything_may_happen(events in any_events()) {
-        throw(&mut Cql::default(), &events);
-    }
-
-    #[test]
-    fn damage_breaks_no_contract(damage in proptest::collection::vec(any::<u8>(), 1..16), newest: bool) {
-        let script = if newest { script_of_version_5() } else { script() };
-        throw(&mut Cql::default(), &damaged(&script, &damage));
-    }
-}
+withstands!(Cql, script(), script_of_version_5());

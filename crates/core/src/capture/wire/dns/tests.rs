@@ -2,10 +2,9 @@
 
 use super::{client_sign, server_sign, Dns};
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::log::{any_events, damaged, play, play_split, throw, C, S};
+use crate::capture::wire::log::{play, split_anyhow, withstands, C, S};
 use crate::capture::wire::paired::Paired;
 use crate::capture::wire::Side;
-use proptest::prelude::*;
 
 type Reader = Paired<Dns>;
 
@@ -44,10 +43,7 @@ fn a_query_is_named_by_its_type() {
         ["A ok", "AAAA error-NXDOMAIN", "query error-SERVFAIL"]
     );
     assert_eq!([log.seen[0].last, log.seen[1].last], [2, 1]);
-    for cuts in [&[1][..], &[13, 2], &[33]] {
-        let split = play_split(&mut Reader::default(), &script(), cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Reader, _>(&script(), [&[1][..], &[13, 2], &[33]]);
 }
 
 #[test]
@@ -75,14 +71,4 @@ fn a_query_is_never_certain() {
     assert_eq!(server_sign(&answer(1, 0)), Sign::Likely);
 }
 
-proptest! {
-    #[test]
-    fn anything_may_happen(events in any_events()) {
-        throw(&mut Reader::default(), &events);
-    }
-
-    #[test]
-    fn damage_breaks_no_contract(damage in proptest::collection::vec(any::<u8>(), 1..16)) {
-        throw(&mut Reader::default(), &damaged(&script(), &damage));
-    }
-}
+withstands!(Reader, script());

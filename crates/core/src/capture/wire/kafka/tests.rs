@@ -2,10 +2,9 @@
 
 use super::{client_sign, Kafka};
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::log::{any_events, damaged, play, play_cut, play_split, throw, C, S};
+use crate::capture::wire::log::{cut_at, play, split_anyhow, withstands, C, S};
 use crate::capture::wire::paired::Paired;
 use crate::capture::wire::Side;
-use proptest::prelude::*;
 
 type Reader = Paired<Kafka>;
 
@@ -64,10 +63,7 @@ fn a_request_is_named_by_its_api() {
         "Produce | 60 8 | ok",
     ];
     assert_eq!(log.lines(), lines);
-    for cuts in [&[1][..], &[5, 11], &[40]] {
-        let split = play_split(&mut Reader::default(), &script(), cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Reader, _>(&script(), [&[1][..], &[5, 11], &[40]]);
 }
 
 #[test]
@@ -112,14 +108,7 @@ fn one_request_at_a_time_is_counted_at_any_snap_length() {
     let script: Vec<_> = (0..4u32)
         .flat_map(|n| [(C, ask(3, 1, n, &[0; 500])), (S, answer(n, &[0; 3000]))])
         .collect();
-    for snap in [0, 6, 11, 12, 40] {
-        let cut = play_cut(&mut Reader::default(), &script, snap);
-        assert_eq!(cut.seen.len(), 4, "{snap}: {:?}", cut.lines());
-        assert!(cut
-            .seen
-            .iter()
-            .all(|seen| !seen.end.is_empty() && seen.last > seen.begun));
-    }
+    cut_at::<Reader, _>(&script, &[0, 6, 11, 12, 40]);
 }
 
 #[test]
@@ -152,14 +141,4 @@ fn only_a_question_for_versions_is_certain() {
     assert_eq!(client_sign(&endless), Sign::None);
 }
 
-proptest! {
-    #[test]
-    fn anything_may_happen(events in any_events()) {
-        throw(&mut Reader::default(), &events);
-    }
-
-    #[test]
-    fn damage_breaks_no_contract(damage in proptest::collection::vec(any::<u8>(), 1..16)) {
-        throw(&mut Reader::default(), &damaged(&script(), &damage));
-    }
-}
+withstands!(Reader, script());

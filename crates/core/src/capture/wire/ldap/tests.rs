@@ -2,10 +2,9 @@
 
 use super::{client_sign, server_sign, Ldap};
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::log::{any_events, damaged, play, play_cut, play_split, throw, C, S};
+use crate::capture::wire::log::{cut_at, play, split_anyhow, withstands, C, S};
 use crate::capture::wire::paired::Paired;
 use crate::capture::wire::Side;
-use proptest::prelude::*;
 
 type Reader = Paired<Ldap>;
 
@@ -72,10 +71,7 @@ fn an_operation_and_its_result_are_an_exchange() {
     let log = play(&mut Reader::default(), &script());
     assert_eq!(log.names(), ["BIND ok", "SEARCH ok", "DELETE error-32"]);
     assert_eq!(log.times(1), (2, 2, Some(3), 4));
-    for cuts in [&[1][..], &[6, 2], &[33]] {
-        let split = play_split(&mut Reader::default(), &script(), cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Reader, _>(&script(), [&[1][..], &[6, 2], &[33]]);
 }
 
 #[test]
@@ -149,14 +145,7 @@ fn one_request_at_a_time_is_counted_at_any_snap_length() {
             ]
         })
         .collect();
-    for snap in [0, 6, 7, 12, 40] {
-        let cut = play_cut(&mut Reader::default(), &script, snap);
-        assert_eq!(cut.seen.len(), 4, "{snap}: {:?}", cut.lines());
-        assert!(cut
-            .seen
-            .iter()
-            .all(|seen| !seen.end.is_empty() && seen.last > seen.begun));
-    }
+    cut_at::<Reader, _>(&script, &[0, 6, 7, 12, 40]);
 }
 
 #[test]
@@ -174,14 +163,4 @@ fn a_bind_is_certain_and_other_operations_are_not() {
     assert_eq!(client_sign(b"0\x03abc"), Sign::None);
 }
 
-proptest! {
-    #[test]
-    fn anything_may_happen(events in any_events()) {
-        throw(&mut Reader::default(), &events);
-    }
-
-    #[test]
-    fn damage_breaks_no_contract(damage in proptest::collection::vec(any::<u8>(), 1..16)) {
-        throw(&mut Reader::default(), &damaged(&script(), &damage));
-    }
-}
+withstands!(Reader, script());

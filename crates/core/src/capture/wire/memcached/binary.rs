@@ -1,6 +1,7 @@
 //! The binary form. Quiet commands are answered only if there is something to say: they are no exchanges of their own, and
 //! what the server says about them is a part of the response to the command behind them.
 
+use crate::capture::packet::u32_at;
 use crate::capture::wire::framing::Packet;
 use crate::capture::wire::paired::{Answers, Asks, Dialect, Reply};
 use crate::capture::wire::{words, Outcome, Raw};
@@ -71,8 +72,7 @@ fn body(header: &[u8]) -> Option<u64> {
 }
 
 fn number(header: &[u8]) -> u64 {
-    let opaque = header.get(12..16).and_then(|bytes| bytes.try_into().ok());
-    u64::from(opaque.map_or(0, u32::from_be_bytes))
+    u32_at(header, 12, true).map_or(0, u64::from)
 }
 
 pub(super) fn request_here(first: &[u8]) -> bool {

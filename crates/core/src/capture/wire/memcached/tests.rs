@@ -2,11 +2,8 @@
 
 use super::{client_sign, server_sign, Memcached};
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::log::{
-    any_events, cut_everywhere, damaged, play, play_cut, play_split, throw, C, S,
-};
+use crate::capture::wire::log::{cut_at, cut_everywhere, play, split_anyhow, withstands, C, S};
 use crate::capture::wire::Side;
-use proptest::prelude::*;
 
 fn names<T: AsRef<[u8]>>(script: &[(Side, T)]) -> Vec<String> {
     play(&mut Memcached::default(), script).names()
@@ -89,10 +86,7 @@ fn pipelined_commands_are_answered_in_order() {
     let log = play(&mut Memcached::default(), &script);
     assert_eq!(log.names(), ["get ok", "get ok", "set ok"]);
     assert_eq!(log.times(1), (0, 0, Some(2), 3));
-    for cuts in [&[1][..], &[2, 3], &[7]] {
-        let split = play_split(&mut Memcached::default(), &script, cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Memcached, _>(&script, [&[1][..], &[2, 3], &[7]]);
 }
 
 #[test]
@@ -148,10 +142,7 @@ fn a_message_of_the_binary_form_and_its_answer_are_an_exchange() {
             "stats | 24 53 | ok"
         ]
     );
-    for cuts in [&[1][..], &[23, 2], &[30]] {
-        let split = play_split(&mut Memcached::default(), &script, cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Memcached, _>(&script, [&[1][..], &[23, 2], &[30]]);
 }
 
 #[test]
@@ -186,14 +177,7 @@ fn one_command_at_a_time_is_counted_at_any_snap_length() {
     let script: Vec<_> = (0..4u32)
         .flat_map(|n| [(C, ask(0x00, "key", n)), (S, answer(0x00, 0, &value, n))])
         .collect();
-    for snap in [0, 6, 23, 24, 40] {
-        let cut = play_cut(&mut Memcached::default(), &script, snap);
-        assert_eq!(cut.seen.len(), 4, "{snap}: {:?}", cut.lines());
-        assert!(cut
-            .seen
-            .iter()
-            .all(|seen| !seen.end.is_empty() && seen.last > seen.begun));
-    }
+    cut_at::<Memcached, _>(&script, &[0, 6, 23, 24, 40]);
 }
 
 #[test]
@@ -243,22 +227,29 @@ fn hostile_lengths_are_no_messages() {
     assert_eq!(names(&script), ["get ok", "get …"]);
 }
 
-proptest! {
-    #[test]
-    fn anything_may_happen(events in any_events()) {
-        throw(&mut Memcached::default(), &events);
-    }
-
-    #[test]
-    fn damage_breaks_no_contract(damage in proptest::collection::vec(any::<u8>(), 1..16), binary: bool) {
-        let text: Vec<(Side, Vec<u8>)> = [
-            (C, "set a 0 0 5\r\nhello\r\n"), (S, "STORED\r\n"), (C, "get a b\r\n"), (C, "get c\r\n"),
-            (S, "VALUE a 0 5\r\nhello\r\nEND\r\nEND\r\n"), (C, "mg a v q\r\nmn\r\n"), (S, "VA 2\r\nhi\r\nMN\r\n"),
-        ].map(|(side, text)| (side, text.as_bytes().to_vec())).to_vec();
-        let messages = vec![
-            (C, ask(0x0d, "a", 0)), (C, ask(0x0a, "", 1)), (S, message(0x81, 0x0d, 0, "a", "v", 0)),
-            (S, answer(0x0a, 0, "", 1)), (C, ask(0x00, "a", 2)), (S, answer(0x00, 0, "value", 2)),
-        ];
-        throw(&mut Memcached::default(), &damaged(if binary { &messages } else { &text }, &damage));
-    }
+fn text_script() -> Vec<(Side, Vec<u8>)> {
+    [
+        (C, "set a 0 0 5\r\nhello\r\n"),
+        (S, "STORED\r\n"),
+        (C, "get a b\r\n"),
+        (C, "get c\r\n"),
+        (S, "VALUE a 0 5\r\nhello\r\nEND\r\nEND\r\n"),
+        (C, "mg a v q\r\nmn\r\n"),
+        (S, "VA 2\r\nhi\r\nMN\r\n"),
+    ]
+    .map(|(side, text)| (side, text.as_bytes().to_vec()))
+    .to_vec()
 }
+
+fn binary_script() -> Vec<(Side, Vec<u8>)> {
+    vec![
+        (C, ask(0x0d, "a", 0)),
+        (C, ask(0x0a, "", 1)),
+        (S, message(0x81, 0x0d, 0, "a", "v", 0)),
+        (S, answer(0x0a, 0, "", 1)),
+        (C, ask(0x00, "a", 2)),
+        (S, answer(0x00, 0, "value", 2)),
+    ]
+}
+
+withstands!(Memcached, text_script(), binary_script());

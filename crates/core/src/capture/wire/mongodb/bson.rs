@@ -11,35 +11,38 @@ const BOOL: u8 = 0x08;
 /// Fields looked at: those that matter are at the top of commands and of errors.
 const FIELDS_MAX: usize = 32;
 
-/// Commands; the value of most is a collection.
-const COMMANDS: [&str; 59] = [
+/// Commands that concern a collection: their value, or for `getMore` a field of its own.
+const OF_COLLECTIONS: [&str; 21] = [
     "find",
     "insert",
     "update",
     "delete",
     "aggregate",
-    "getMore",
     "findAndModify",
     "findandmodify",
     "count",
     "distinct",
     "mapReduce",
     "mapreduce",
-    "bulkWrite",
     "killCursors",
     "create",
     "drop",
     "createIndexes",
     "dropIndexes",
     "listIndexes",
+    "collStats",
+    "collMod",
+    "validate",
+    "getMore",
+];
+/// Other commands.
+const OTHERS: [&str; 38] = [
+    "bulkWrite",
     "listCollections",
     "listDatabases",
     "dropDatabase",
-    "collStats",
-    "collMod",
     "dbStats",
     "renameCollection",
-    "validate",
     "explain",
     "hello",
     "isMaster",
@@ -72,30 +75,6 @@ const COMMANDS: [&str; 59] = [
     "replSetGetStatus",
     "replSetHeartbeat",
     "replSetUpdatePosition",
-];
-/// Their value is a collection.
-const OF_COLLECTIONS: [&str; 21] = [
-    "find",
-    "insert",
-    "update",
-    "delete",
-    "aggregate",
-    "findAndModify",
-    "findandmodify",
-    "count",
-    "distinct",
-    "mapReduce",
-    "mapreduce",
-    "killCursors",
-    "create",
-    "drop",
-    "createIndexes",
-    "dropIndexes",
-    "listIndexes",
-    "collStats",
-    "collMod",
-    "validate",
-    "getMore",
 ];
 
 struct Field<'a> {
@@ -130,11 +109,12 @@ fn fields(document: &[u8]) -> impl Iterator<Item = Field<'_>> {
         let end = named.iter().position(|&byte| byte == 0)?;
         let name = std::str::from_utf8(&named[..end]).ok()?;
         let value = &named[end + 1..];
+        let len = || usize::try_from(number(value, 0)?).ok();
         let size = match kind {
             DOUBLE | LONG | 0x09 | 0x11 => 8,
-            TEXT | 0x0d | 0x0e => usize::try_from(number(value, 0)?).ok()?.checked_add(4)?,
-            0x03 | 0x04 => usize::try_from(number(value, 0)?).ok()?,
-            0x05 => usize::try_from(number(value, 0)?).ok()?.checked_add(5)?,
+            TEXT | 0x0d | 0x0e => len()?.checked_add(4)?,
+            0x03 | 0x04 => len()?,
+            0x05 => len()?.checked_add(5)?,
             0x06 | 0x0a | 0x7f | 0xff => 0,
             0x07 => 12,
             BOOL => 1,
@@ -160,7 +140,8 @@ pub fn command(document: &[u8]) -> Option<Command<'_>> {
     if let ("$query" | "query", 0x03) = (first.name, first.kind) {
         return command(first.value);
     }
-    let Some(&name) = COMMANDS.iter().find(|known| **known == first.name) else {
+    let mut known = OF_COLLECTIONS.iter().chain(&OTHERS);
+    let Some(&name) = known.find(|known| **known == first.name) else {
         return Some(Command {
             raw: Raw::Word(first.name),
             waits: false,

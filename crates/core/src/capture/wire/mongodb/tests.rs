@@ -2,10 +2,9 @@
 
 use super::{client_sign, server_sign, MongoDb};
 use crate::capture::wire::detect::Sign;
-use crate::capture::wire::log::{any_events, damaged, play, play_cut, play_split, throw, C, S};
+use crate::capture::wire::log::{cut_at, play, split_anyhow, withstands, C, S};
 use crate::capture::wire::paired::Paired;
 use crate::capture::wire::Side;
-use proptest::prelude::*;
 
 type Reader = Paired<MongoDb>;
 
@@ -106,10 +105,7 @@ fn a_command_is_named_with_its_collection() {
         "notACommand ok",
     ];
     assert_eq!(log.names(), expected);
-    for cuts in [&[1][..], &[15, 2], &[33]] {
-        let split = play_split(&mut Reader::default(), &script(), cuts);
-        assert_eq!(split.lines(), log.lines(), "{cuts:?}");
-    }
+    split_anyhow::<Reader, _>(&script(), [&[1][..], &[15, 2], &[33]]);
 }
 
 #[test]
@@ -209,14 +205,7 @@ fn one_command_at_a_time_is_counted_at_any_snap_length() {
             ]
         })
         .collect();
-    for snap in [0, 6, 15, 16, 24, 60] {
-        let cut = play_cut(&mut Reader::default(), &script, snap);
-        assert_eq!(cut.seen.len(), 4, "{snap}: {:?}", cut.lines());
-        assert!(cut
-            .seen
-            .iter()
-            .all(|seen| !seen.end.is_empty() && seen.last > seen.begun));
-    }
+    cut_at::<Reader, _>(&script, &[0, 6, 15, 16, 24, 60]);
 }
 
 #[test]
@@ -241,14 +230,4 @@ fn a_message_is_certain_and_a_header_is_not() {
     assert_eq!(client_sign(&[0; 40]), Sign::None);
 }
 
-proptest! {
-    #[test]
-    fn anything_may_happen(events in any_events()) {
-        throw(&mut Reader::default(), &events);
-    }
-
-    #[test]
-    fn damage_breaks_no_contract(damage in proptest::collection::vec(any::<u8>(), 1..16)) {
-        throw(&mut Reader::default(), &damaged(&script(), &damage));
-    }
-}
+withstands!(Reader, script());
