@@ -1,7 +1,7 @@
 """`base/knobs.toml`: the numbers of a paper's experiment files, those that the paper gives and those that it does not.
 
 Values are read from the experiment files, so that they cannot differ from what is run. A number that is neither a knob
-nor given is an error.
+nor given is an error; numbers in lists, such as `[[stalls]]`, are left out.
 """
 
 from __future__ import annotations
