@@ -16,7 +16,7 @@ from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.collection import CAUSE as COLLECTION
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares, Steps
+from tailrace.diagnosis.ledger.steps import Shares, Steps
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
@@ -59,7 +59,7 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
         sampled.add(server)
         cores = account.replay.cores[number] if own.capacity > 1.0 else 1.0  # counted in cores, not as a share
         used = np.clip(seen.at(own) / cores, 0.0, 1.0) * _speed(seen, server)
-        busy = np.array(account.replay.busy(number)) / (account.replay.cores[number] * STEP_NS)
+        busy = account.busy(server)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
         kept_off = _kept_off(mine, busy) & (server not in beside)
         lost |= _fitted(mine, used, kept_off, sample_of(own, seen.steps))

@@ -68,8 +68,7 @@ class Machines:
         for other, node in self.shared.items():
             if node == self.shared[server]:
                 own = own_use(seen.view, other)
-                work = np.array(account.replay.busy(account.recorded.number[other])) / (self.cores[other] * STEP_NS)
-                used += work if own is None else seen.at(own) / max(own.capacity, 1.0)
+                used += account.busy(other) if own is None else seen.at(own) / max(own.capacity, 1.0)
         unused: Shares = np.clip(1.0 - used, 0.0, 1.0)
         return unused
 

@@ -82,6 +82,11 @@ class Account:
         mine = (share[steps] for line, share in self.taken.items() if line[1] == server)
         return sum(mine, np.zeros(len(self.recorded.steps))[steps])
 
+    def busy(self, server: str) -> Shares:
+        """Return the share of a server's cores that are at work in each step."""
+        number = self.recorded.number[server]
+        return np.array(self.replay.busy(number)) / (self.replay.cores[number] * STEP_NS)
+
     def visits_of(self, line: Line) -> Times:
         """Return the visits that held places. A line of capacity has none."""
         loss = self.losses.get(line)

@@ -68,14 +68,13 @@ class Books:
 
     def _of(self, server: str) -> ServerBooks:
         if server not in self._known:
-            recorded, replay = self.account.recorded, self.account.replay
-            number = recorded.number[server]
-            here = np.flatnonzero(recorded.server == number)
+            recorded = self.account.recorded
+            here = np.flatnonzero(recorded.server == recorded.number[server])
             here = here[np.argsort(recorded.arrival[here], kind="stable")]
             self._known[server] = ServerBooks(
                 _stays(recorded.arrival[here], recorded.departure[here]),
                 _stays(self.arrival[here], self.departure[here]),
-                np.clip(np.array(replay.busy(number)) / (replay.cores[number] * STEP_NS), 0.0, 1.0),
+                np.clip(self.account.busy(server), 0.0, 1.0),
                 recorded.arrival[here],
                 recorded.own_ns[here],
                 self._usual(recorded.arrival[here], recorded.own_ns[here]),

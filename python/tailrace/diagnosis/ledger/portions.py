@@ -43,6 +43,6 @@ def _size(view: View, begin: int, end: int) -> tuple[int, int]:
     """Return the numbers of visits and of steps in this time."""
     if end <= begin:
         return 0, 0
-    bounds = (begin, end)
-    visits = sum(int(np.diff(np.searchsorted(stays.arrivals, bounds))[0]) for stays in view.stays.values())
+    bounds = np.array([begin, end])
+    visits = sum(int(stays.arrived(bounds)[0]) for stays in view.stays.values())
     return visits, (end - begin) // STEP_NS + 1
