@@ -4,12 +4,14 @@ container that restarts."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import polars as pl
 import pytest
@@ -39,12 +41,29 @@ def answered(out: Path) -> int:
 
 @contextmanager
 def recorded(hosts: Hosts, out: Path, *interfaces: str) -> Iterator[list[str]]:
-    """The recorder's output, when it has ended."""
+    """What the recorder has said so far; all of it, when it has ended."""
     said: list[str] = []
     named = [word for name in interfaces for word in ("--interface", f"box:{name}")]
-    with recording(out, "--node", hosts.node, *named) as process:
+    # Otherwise the names of the first requests depend on how fast they came.
+    with recording(out, "--node", hosts.node, "--keep-queries", *named) as process:
+
+        def listen() -> None:
+            assert process.stderr is not None
+            for line in process.stderr:
+                said.append(line.rstrip("\n"))
+
+        listener = Thread(target=listen)
+        listener.start()
         yield said
-        said += end(process)[1].splitlines()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, said
+        listener.join()
+
+
+def wait_for(said: list[str], sentence: str) -> None:
+    until = time.monotonic() + 60
+    while not any(sentence in line for line in said) and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def test_an_interface_that_is_made_again_is_taken_up_at_once(tmp_path: Path) -> None:
@@ -102,13 +121,14 @@ def test_a_namespace_that_is_made_again_is_taken_up_with_its_servers(tmp_path: P
         ip("netns", "del", hosts.server)
         ip("netns", "add", hosts.server)
         cable(hosts)
+        again = f"the network namespace /run/netns/{hosts.server} of box is there again"
+        wait_for(said, again)
         with served(hosts, tmp_path):
             ask(hosts, 40)
             time.sleep(2.5)  # what is sampled looks around once a second
     run = Dataset.open(out)
     assert answered(out) == 45
     assert {server.node for server in run.topology.servers} == {"box"}
-    again = f"the network namespace /run/netns/{hosts.server} of box is there again"
     assert any(again in line for line in said)
     place = pl.col("place").cast(pl.String) == "box:80"
     queues = run.samples().filter(place & (pl.col("metric").cast(pl.String) == "accept_queue")).collect()

@@ -91,7 +91,8 @@ def test_a_decoder_that_dies_is_started_again(tmp_path: Path) -> None:
     with (
         two_hosts() as hosts,
         served(hosts, tmp_path),
-        recording(out, "--node", hosts.node, "--interface", "box:eth0") as process,
+        # Otherwise the names of the first requests depend on how fast they came.
+        recording(out, "--node", hosts.node, "--interface", "box:eth0", "--keep-queries") as process,
     ):
         asking = hosts.on(hosts.client, sys.executable, "-c", ask, f"http://{hosts.address}/page1")
         subprocess.run(asking, check=True)

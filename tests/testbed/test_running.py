@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tailrace import experiment, readers, testbed
@@ -54,7 +55,12 @@ def test_apache_drops_while_tomcat_is_frozen(machine: None, tmp_path: Path) -> N
     run = Dataset.open(tmp_path / "run")
     run.validate(checksums=True)
     told = diagnose(run)
-    assert [(row.dropper, row.origin, row.cause) for row in told.summary] == [("web", "app", "freeze")]
+    # Where the host is busy, the last of the queue wait as long as those whose packets were lost.
+    slow = run.requests().filter(pl.col("end") - pl.col("sent") >= told.threshold_ns).collect()
+    dropped = slow.filter(pl.col("drops") > 0).height
+    waited = [(None, "app", "freeze", slow.height - dropped)] if slow.height > dropped else []
+    found_rows = [(row.dropper, row.origin, row.cause, row.vlrt) for row in told.summary]
+    assert found_rows == [("web", "app", "freeze", dropped), *waited]
     assert truth.read(tmp_path / "run").engine == "testbed"
     assert {file.name for file in (tmp_path / "run/raw").iterdir()} >= {"web", "app", "db", "packets.pcap.zst"}
 
