@@ -263,3 +263,24 @@ def test_what_waits_for_a_connection_is_assigned(tmp_path: Path) -> None:
     run = Measured(builders.run(tmp_path / "run", visits=visits), SYSTEM, T0, T0 + 1 * S)
     assert MEASURES["assigned_max"].compute(run, place="app") == 2
     assert MEASURES["queue_max"].compute(run, place="app") == 1
+
+
+def test_requests_are_drawn_when_their_callers_took_them(tmp_path: Path) -> None:
+    def visit(number: int, server: str, start: int, departure: int, **more: Any) -> dict[str, Any]:
+        at = {"sent": T0 + start, "arrival": T0 + start, "start": T0 + start, "departure": T0 + departure}
+        return {"visit": number, "server": server, **at, **more}
+
+    waited = [visit(2, "app", 250 * MS, 260 * MS, parent=1), visit(1, "web1", 40 * MS, 270 * MS)]
+    run = Measured(builders.run(tmp_path / "run", visits=builders.visits(*waited)), SYSTEM, T0, T0 + 1 * S)
+    [came], [taken] = (drawn.series(run, name, "app", 0, 300 * MS, 100 * MS) for name in ("arrivals", "assigned"))
+    assert (came["values"], taken["values"]) == ([0, 0, 1], [1, 0, 0])
+
+
+def test_collections_are_drawn_as_shares_of_each_window(tmp_path: Path) -> None:
+    pauses = [(150 * MS, 320 * MS), (330 * MS, 350 * MS), (420 * MS, 420 * MS)]
+    events = builders.events(*({"begin": T0 + a, "end": T0 + b, "kind": "gc", "place": "app"} for a, b in pauses))
+    run = Measured(builders.run(tmp_path / "run", events=events), SYSTEM, T0, T0 + 1 * S)
+    [line] = drawn.series(run, "collecting", "app", 0, 500 * MS, 100 * MS)
+    assert line["values"] == pytest.approx([0, 0.5, 1, 0.4, 0])
+    assert drawn.unit_of("collecting") == "share"
+    assert drawn.series(run, "collecting", "web1", 0, 500 * MS, 100 * MS) == []

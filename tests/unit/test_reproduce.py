@@ -11,10 +11,10 @@ import pytest
 import tomli_w
 
 from builders import SMALL
-from tailrace import toml
+from tailrace import experiment, toml
 from tailrace.errors import InputError, UsageError
 from tailrace.report import plots
-from tailrace.reproduce import claims, expected, find, notes, page, reproduce, scaled, shelf
+from tailrace.reproduce import claims, expected, find, names, notes, page, reproduce, scaled, shelf
 from tailrace.reproduce.expected import Claim, Expected
 from tailrace.reproduce.knobs import Knobs
 from tailrace.reproduce.scaled import Scaled
@@ -232,6 +232,43 @@ def test_the_page_draws_each_system_once(tmp_path: Path) -> None:
     text = page.html(reproduce(find(tmp_path, "p", "2"), tmp_path / "out", seeds=1))
     assert text.count('class="topology"') == 2
     assert ">7 workers</text>" in text
+
+
+def test_the_page_of_a_figure_has_that_figure_alone(tmp_path: Path) -> None:
+    for number in (1, 2):
+        two_loads(tmp_path / "p" / f"figure-{number}")
+        (tmp_path / "p" / f"figure-{number}" / "README.md").write_text(f"# {number}\n\n[the base](../base/README.md)\n")
+    (tmp_path / "p" / "base").mkdir()
+    (tmp_path / "p" / "base" / "README.md").write_text("# Base\n\nEverything is calibrated here.\n")
+    every, one = (page.html(reproduce(find(tmp_path, "p", name), tmp_path / "out", seeds=1)) for name in (None, "1"))
+    assert "Everything is calibrated here" in every
+    assert "Everything is calibrated here" not in one
+    assert "tailrace reproduce p</code> makes the page of all figures" in one
+    assert "makes the page of all figures" not in every
+
+
+def test_servers_have_the_names_of_the_papers() -> None:
+    tiers = {
+        "web": {"software": "apache", "calls": ["app"]},
+        "app": {"software": "tomcat", "count": 2, "calls": ["db", "cache"]},
+        "db": {"software": "mysql"},
+        "cache": {},
+        "other-web": {"software": "apache", "calls": ["other-db"]},
+        "other-db": {"software": "mysql"},
+    }
+    entries = {name: {"entry": name, "clients": 1, "interaction": "x"} for name in ("web", "other-web")}
+    at = {tier: {"compute": "1 ms"} for tier in ("web", "app", "db", "cache", "other-web", "other-db")}
+    system = {"duration": "1 s", "tiers": tiers, "workloads": entries, "interactions": {"x": {"at": at}}}
+    names_of = names.of_papers(experiment.from_table(system))
+    assert names_of == {"web": "Apache", "app1": "Tomcat1", "app2": "Tomcat2", "db": "MySQL"}
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "shown"),
+    [(1234.5678, 0.04321, "1,234.568"), (1234.5678, 12.3, "1,235"), (1234.5678, 345.0, "1,230"), (0.0123, 0.5, "0.01")],
+)
+def test_a_mean_has_no_digit_below_its_interval(mean: float, half: float, shown: str) -> None:
+    assert plots.to_the_place_of(mean, half) == shown
 
 
 def test_the_page_names_the_command_that_made_it(tmp_path: Path) -> None:

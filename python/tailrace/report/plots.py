@@ -156,4 +156,10 @@ def _label(value: float) -> str:
 
 def two_digits(value: float) -> str:
     """The half width of an interval, with two digits."""
-    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
+    return to_the_place_of(value, value)
+
+
+def to_the_place_of(value: float, half: float) -> str:
+    """A mean to the second digit of its interval's half width: digits beyond that say nothing."""
+    place = 1 - math.floor(math.log10(half))
+    return f"{round(value, place):,.{max(0, place)}f}"

@@ -10,6 +10,7 @@ from typing import Any
 from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
 from tailrace.experiment.layout import topology
+from tailrace.reproduce import names
 from tailrace.reproduce.claims import Judged, judge
 from tailrace.reproduce.crossings import crossed
 from tailrace.reproduce.diagnoses import Diagnosed, check_origin, summed
@@ -213,7 +214,11 @@ def _drawing(panel: object, expected: Expected, jobs: Jobs) -> Drawing:
             counts = [job.answers[question.key] for job in jobs[run]]
             distributions[run] = [sum(bar) / len(counts) for bar in zip(*counts, strict=True)]
     if isinstance(panel, Timeline):
+        job = jobs[panel.run][0]
+        known = names.of_papers(job.experiment)
         for number, line in enumerate(panel.lines):
-            for found in jobs[panel.run][0].answers[_line(panel, number).key]:
-                lines.append({"series": line.series, **found, "label": line.label or found["label"]})
+            found = job.answers[_line(panel, number).key]
+            own = [known.get(one["label"], one["label"]) for one in found]
+            labels = names.numbered(line.label, len(found)) if line.label else own
+            lines += [{"series": line.series, **one, "label": label} for one, label in zip(found, labels, strict=True)]
     return Drawing(distributions, lines)

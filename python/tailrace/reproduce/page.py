@@ -19,14 +19,16 @@ from tailrace.reproduce.reproduction import Reproduction, Sides
 
 
 def html(reproduction: Reproduction) -> str:
-    """The whole page; equal results give equal text."""
+    """The whole page; equal results give equal text. The page of a single figure has that figure alone."""
     timelines = Timelines()
-    others = linked([outcome.entry for outcome in reproduction.outcomes])
+    several = len(reproduction.outcomes) > 1
+    others = linked([outcome.entry for outcome in reproduction.outcomes]) if several else []
     anchors = {entry.anchor for entry in (*(outcome.entry for outcome in reproduction.outcomes), *others)}
     both = enumerate(zip(reproduction.outcomes, reproduction.sides, strict=True))
     figures = [_figure(outcome, sides, f"f{at}", timelines, anchors) for at, (outcome, sides) in both]
     notes = [{"anchor": e.anchor, "name": e.title, "readme": markdown(e, anchors)} for e in others]
-    chosen = [{"anchor": f"{p}-numbers", "paper": p, "rows": rows} for p, rows in reproduction.numbers.items() if rows]
+    numbers = reproduction.numbers.items() if several else ()
+    chosen = [{"anchor": f"{paper}-numbers", "paper": paper, "rows": rows} for paper, rows in numbers if rows]
     papers = list(dict.fromkeys(outcome.entry.paper for outcome in reproduction.outcomes))
     return page.render(
         _text("reproduce.html.j2"),
@@ -44,6 +46,7 @@ def html(reproduction: Reproduction) -> str:
         figures=figures,
         notes=notes,
         chosen=chosen,
+        several=several,
         sided=any(reproduction.sides),
         timed=bool(timelines.groups),
     )

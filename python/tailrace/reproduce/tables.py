@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.report.plots import number, two_digits
+from tailrace.report.plots import number, to_the_place_of, two_digits
 from tailrace.reproduce.outcome import Cell, Outcome
 from tailrace.reproduce.reproduction import Sides
 from tailrace.study.intervals import Interval
@@ -118,7 +118,10 @@ def _of_pair(sides: Sides, pair: Pair | None) -> list[Shown]:
 
 
 def _mean(interval: Interval) -> Shown:
-    return {**NOTHING, "text": number(interval.mean), "half": f"± {two_digits(interval.half)}" if interval.half else ""}
+    if not interval.half:
+        return {**NOTHING, "text": number(interval.mean)}
+    mean, half = to_the_place_of(interval.mean, interval.half), two_digits(interval.half)
+    return {**NOTHING, "text": mean, "half": f"± {half}"}
 
 
 def _mark(ratio: float | None, close: bool | None) -> Shown:

@@ -52,7 +52,7 @@ def values(run: Measured, series: str, place: str, window: int) -> pl.DataFrame:
 
 
 def unit_of(series: str) -> Unit:
-    if series in SHARES:
+    if series in SHARES or series == "collecting":
         return "share"
     if series in ("response", "throughput"):
         return "duration" if series == "response" else "rate"
@@ -80,6 +80,31 @@ def queue_mean(run: Measured, place: str, window: int) -> pl.DataFrame:
 def arrivals(run: Measured, place: str, window: int) -> pl.DataFrame:
     """Requests that arrived at each server."""
     return _windows(run, place, window, pl.col("arrivals").cast(pl.Float64))
+
+
+def assigned(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """Requests that went to each server, by the window in which their callers took them: as the callers' logs count,
+    even while a request waits for a connection."""
+    found = run.assigned(place).select(pl.col("server").cast(pl.String).alias("place"), at="start").collect()
+    return _counted(found, run, window)
+
+
+def collecting(run: Measured, place: str, window: int) -> pl.DataFrame:
+    """The share of the window in which each server collects garbage; 0 in the windows between its collections."""
+    found = run.events(place, "gc").with_columns(pl.col("begin", "end").cast(pl.Int64) - run.begin)
+    numbers = pl.int_range(-(-run.length // window), dtype=pl.Int64, eager=True)
+    grid = found.select("place").unique().join(pl.DataFrame({"window": numbers * window}), how="cross")
+    inside = pl.min_horizontal("end", pl.col("window") + window) - pl.max_horizontal("begin", "window")
+    shares = (
+        found.with_columns(
+            window=pl.int_ranges(pl.col("begin") // window, pl.col("end") // window + 1) * window,
+        )
+        .explode("window")
+        .group_by("place", "window")
+        .agg(value=inside.clip(0).sum() / window)
+    )
+    rows = grid.join(shares, on=["place", "window"], how="left").fill_null(0)
+    return rows.select("window", "value", label="place")
 
 
 def drops(run: Measured, place: str, window: int) -> pl.DataFrame:
@@ -118,6 +143,8 @@ SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {
     "queue": queue,
     "queue_mean": queue_mean,
     "arrivals": arrivals,
+    "assigned": assigned,
+    "collecting": collecting,
     "drops": drops,
     "vlrt": vlrt,
     "throughput": throughput,
@@ -126,7 +153,7 @@ SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {
 """Series besides the metrics of samples.parquet. Frames have `label`, `window` (its start after the ramp) and
 `value`."""
 KNOWN = {*SERIES, *METRICS}
-COUNTED = ("arrivals", "drops", "vlrt")
+COUNTED = ("arrivals", "assigned", "drops", "vlrt")
 """Series in which a missing row means 0."""
 
 

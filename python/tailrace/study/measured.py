@@ -98,6 +98,12 @@ class Measured:
         found = self.dataset.visits().filter(pl.col("server").cast(pl.String).is_in(servers), self._within("arrival"))
         return found.filter(~self._is_embedded) if self._apart else found
 
+    def assigned(self, place: str) -> pl.LazyFrame:
+        """Visits to a place by their callers' logs: `server`, and the caller's `parent`, `start` and `departure`."""
+        calls = self.visits(place).select("parent", "server")
+        callers = self.dataset.visits().filter(pl.col("start").is_not_null())
+        return calls.join(callers.select("start", "departure", parent="visit"), on="parent")
+
     @cached_property
     def _retried(self) -> set[int]:
         """How long after a failure a repetition comes that counts with it."""

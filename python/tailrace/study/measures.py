@@ -193,25 +193,18 @@ def assigned_share(run: Measured, server: str, place: str, begin: int, end: int)
     for a connection."""
     own = pl.col("server").cast(pl.String) == run.one_of(place, server)
     within = pl.col("start").is_between(run.begin + begin, run.begin + end)
-    return _number(_assigned(run, place).filter(within).select(own.mean()).collect().item())
+    return _number(run.assigned(place).filter(within).select(own.mean()).collect().item())
 
 
 def assigned_max(run: Measured, place: str) -> float:
     """The most simultaneous requests that went to one server of a place, counted from the callers' logs: from when a
     caller got a worker until it answered, including requests that wait for a connection."""
-    calls = _assigned(run, place).unique()
+    calls = run.assigned(place).unique()
     begins = calls.select("server", time="start", step=pl.lit(1))
     ends = calls.select("server", time="departure", step=pl.lit(-1))
     # at the same instant, departures come before arrivals
     steps = pl.concat([begins, ends]).sort("time", "step").select(pl.col("step").cum_sum().over("server").max())
     return _number(steps.collect().item())
-
-
-def _assigned(run: Measured, place: str) -> pl.LazyFrame:
-    """Visits to a place: `server`, and `start` and `departure` of the caller, `parent`."""
-    calls = run.visits(place).select("parent", "server")
-    callers = run.dataset.visits().filter(pl.col("start").is_not_null())
-    return calls.join(callers.select("start", "departure", parent="visit"), on="parent")
 
 
 def collection_per_minute(run: Measured, place: str) -> float:
