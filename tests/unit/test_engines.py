@@ -13,16 +13,20 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from builders import SMALL
 from doors import told
-from tailrace import engines
+from tailrace import engines, experiment
 from tailrace.dataset.tables import write
 from tailrace.engines import Plan, sql
 from tailrace.engines.parts import Part
 from tailrace.engines.tasks import reduce_file
 from tailrace.errors import InputError, UsageError
+from tailrace.score import sweep
+from tailrace.study.runs import Question, Runs, fingerprint, simulated
 from tailrace.units import MILLISECOND, SECOND
 
 T0 = 1_795_193_380 * SECOND
+EXPERIMENT = Path(__file__).parents[2] / "experiments" / "rpc-vs-async" / "base"
 MAPPING = {
     "dask://local?workers=2": "distributed",
     "ray://local?workers=2": "ray",
@@ -80,17 +84,39 @@ def test_workers_give_the_same_bits(engine: str, day: Path) -> None:
     alike(engine, day, day, PLANS[1:2])
 
 
-def killing(task: Any) -> Any:
+def killing(function: Any, marks: Path, task: Any) -> Any:
     """Kills its worker the first time it meets task 2."""
-    number, (path, plan, marks) = task
-    if number == 2:
+    if task[0] == 2:
         try:
-            os.close(os.open(Path(marks) / "killed", os.O_CREAT | os.O_EXCL))
+            os.close(os.open(marks / "killed", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             pass
         else:
             os.kill(os.getpid(), signal.SIGKILL)
-    return reduce_file((number, (path, plan)))
+    return function(task)
+
+
+class Killing:
+    """Workers of an engine, of which one is killed in the middle of its task."""
+
+    def __init__(self, engine: str, marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        # Workers import this module by its name.
+        here = (Path(__file__).parent, Path(__file__).parents[1], os.environ.get("PYTHONPATH", ""))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, here))))
+        monkeypatch.syspath_prepend(str(Path(__file__).parent))
+        self._kill = importlib.import_module("test_engines").killing
+        self._marks = marks
+        self._engine = engines.opened(engine)
+
+    def map_tasks(self, function: Any, tasks: Any) -> Any:
+        assert isinstance(self._engine, engines.Mapping)
+        kill, marks = self._kill, self._marks
+
+        def dying(task: Any) -> Any:
+            return kill(function, marks, task)
+
+        yield from self._engine.map_tasks(dying, tasks)
+        assert (self._marks / "killed").exists()
 
 
 @pytest.mark.parametrize("engine", MAPPING)
@@ -98,20 +124,61 @@ def test_a_killed_worker_changes_nothing(
     engine: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip(MAPPING[engine])
-    # Workers import this module by its name.
-    here = (Path(__file__).parent, Path(__file__).parents[1], os.environ.get("PYTHONPATH", ""))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, here))))
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    function = importlib.import_module("test_engines").killing
-    one = engines.opened(engine)
     plan = Plan(50 * MILLISECOND)
-    tasks = [(path, plan, str(tmp_path)) for path in engines.files(day)]
-    found = dict(engines.answers(one, function, tasks))  # type: ignore[arg-type]
-    assert (tmp_path / "killed").exists()
-    for number, (path, *_) in enumerate(tasks):
+    tasks = [(path, plan) for path in engines.files(day)]
+    found = dict(engines.answers(Killing(engine, tmp_path, monkeypatch), reduce_file, tasks))
+    for number, (path, _) in enumerate(tasks):
         assert_frame_equal(
             Part.from_bytes(found[number]).frame, Part.from_bytes(reduce_file((number, (path, plan)))[1]).frame
         )
+
+
+def test_a_study_on_workers_keeps_the_same_bytes_although_one_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Simulations are tasks, too: sweep, reproduce and examine use this."""
+    pytest.importorskip("distributed")
+    system = experiment.from_table(SMALL)
+    asked = [Question.of("throughput", {}), Question.of("histogram", {"edges": [0, 10**6, 10**9]})]
+
+    def made(folder: Path, cluster: engines.Mapping | None) -> dict[str, bytes]:
+        runs = Runs(folder)
+        for seed in range(4):
+            runs.ask(system.model_copy(update={"seed": seed}), asked, f"seed={seed}")
+        seen: list[int] = []
+        assert runs.make(progress=lambda done, _: seen.append(done), cluster=cluster) == 4
+        assert seen == list(range(5))
+        return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    here = made(tmp_path / "here", None)
+    there = made(tmp_path / "there", Killing("dask://local?workers=2", tmp_path, monkeypatch))
+    assert len(here) == 4
+    assert there == here
+
+
+def test_a_worker_with_another_tailrace_simulates_nothing() -> None:
+    system = experiment.from_table(SMALL)
+    with pytest.raises(InputError, match="another Tailrace"):
+        simulated((0, ("seed=1", system, [Question.of("throughput", {})], "0" * 64)))
+    with pytest.raises(UsageError, match="seed=1"):
+        simulated((0, ("seed=1", system, [Question.of("queue_max", {"place": "nowhere"})], fingerprint())))
+
+
+def test_an_examination_by_tasks_has_the_rows_of_one_by_processes() -> None:
+    class OneAfterTheOther:
+        def map_tasks(self, function: Any, tasks: Any) -> Any:
+            return map(function, tasks)
+
+    assert sweep.sweep([3], processes=1) == sweep.sweep([3], cluster=OneAfterTheOther())
+
+
+def test_a_database_simulates_nothing(tmp_path: Path) -> None:
+    database = ("--engine", "clickhouse://127.0.0.1:9")
+    assert told("sweep", EXPERIMENT, "-o", tmp_path / "s", "-q", *database) == 2
+    assert told("examine", "--runs", "1", "-q", *database) == 2
+    assert told("reproduce", "--all", "-o", tmp_path / "r", "-q", *database) == 2
+    assert told("reproduce", "--all", "-o", tmp_path / "r", "-q", "--engine", "simulator") == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_clickhouse_reads_the_files_of_runs(day: Path) -> None:

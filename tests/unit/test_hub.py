@@ -21,15 +21,16 @@ import pytest
 
 from tailrace.dataset import Dataset
 from tailrace.errors import UsageError
+from tailrace.hub import Hub, reporting, wire
 from tailrace.hub import desk as desk_module
-from tailrace.hub import reporting, wire
+from tailrace.hub.admission import Admission
 from tailrace.hub.desk import DEAD_S, OPEN_MAX, ROUND_S, STATE, SUFFIX, Desk
 from tailrace.hub.reporting import Address, Reporter
 from tailrace.hub.serving import Server
 from tailrace.hub.wire import Message
 from tailrace.units import SECOND
-from tailrace.watch import listing
-from tailrace.watch.serving import listen
+from tailrace.watch import incidents, listing
+from tailrace.watch.serving import is_loopback, listen, shown
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "hub"
 TOKEN = "0123456789abcdef0123"
@@ -142,7 +143,19 @@ class TestDesk:
         assert again.place(name, "web", "recording.json", 2) is HTTPStatus.GONE
         deliver(again, name, "app")
         assert [closed.delivered for closed in again.due(1_010)] == [["web", "app"]]
-        assert [path.name for path in tmp_path.iterdir()] == [f"{name}{SUFFIX}"]
+        assert {path.name for path in tmp_path.iterdir()} == {f"{name}{SUFFIX}", f"incident-damaged{SUFFIX}"}
+
+    def test_only_an_empty_folder_of_an_earlier_hub_is_removed(self, tmp_path: Path) -> None:
+        empty, own, foreign = (tmp_path / f"incident-{name}{SUFFIX}" for name in ("empty", "own", "foreign"))
+        for folder in (empty, own, foreign):
+            folder.mkdir()
+        (foreign / "notes.txt").write_text("mine")
+        (own / STATE).write_text("{}")
+        desk = Desk(tmp_path, 60, 10)
+        desk.take_up(0)
+        assert sorted(tmp_path.iterdir()) == sorted([own, foreign])
+        assert (foreign / "notes.txt").read_text() == "mine"
+        assert len([sentence for sentence in desk.said() if "left alone" in sentence]) == 2
 
     @pytest.mark.parametrize("segment", ["../recording.json", "x.parquet", ".lock", "00000001.packets.pcap.tmp", ""])
     def test_only_segments_of_a_host_that_was_asked_are_taken(self, tmp_path: Path, segment: str) -> None:
@@ -162,6 +175,10 @@ class TestDesk:
         monkeypatch.setattr(desk_module, "RECORDING_BYTES", 100)
         assert isinstance(desk.place(name, "web", "00000001.stays.parquet", 60), Path)
         assert desk.place(name, "web", "00000002.stays.parquet", 60) is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        # A host whose connection broke sends its files again.
+        assert isinstance(desk.place(name, "web", "00000001.stays.parquet", 60), Path)
+        monkeypatch.setattr(desk_module, "SEGMENTS_MAX", 1)
+        assert desk.place(name, "web", "00000003.stays.parquet", 1) is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
     def test_so_many_incidents_at_once_and_in_all_and_no_more(self, tmp_path: Path) -> None:
         desk = Desk(tmp_path, 60, OPEN_MAX + 1)
@@ -216,8 +233,8 @@ def certificate(folder: Path) -> Path:
 
 
 @contextmanager
-def serving(desk: Desk, tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    server = Server(listen("127.0.0.1:0"), desk, TOKEN, tls)
+def serving(desk: Desk, tls: ssl.SSLContext | None = None, admission: Admission | None = None) -> Iterator[int]:
+    server = Server(listen("127.0.0.1:0"), desk, admission or Admission.shared(TOKEN), tls)
     server.start()
     try:
         yield server.server_address[1]
@@ -258,6 +275,52 @@ def test_requests_without_the_token_or_beyond_the_bounds_are_refused(tmp_path: P
         assert asked(port, "GET", "/") == 405
         assert asked(port, "POST", "/v1/poll", POLL) == 200
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_with_a_token_of_its_own_speaks_for_itself_only(tmp_path: Path) -> None:
+    other = TOKEN[::-1]
+    each = Admission.each(f"# hosts\nweb {TOKEN}\n\napp {other}\n", "tokens")
+    with serving(Desk(tmp_path, 60, 10), admission=each) as port:
+        assert asked(port, "POST", "/v1/poll", POLL) == 200
+        assert asked(port, "POST", "/v1/poll", POLL, token=other) == 403
+        assert asked(port, "POST", "/v1/notice", POLL, token=other) == 403
+        assert asked(port, "PUT", "/v1/recordings/i/web/recording.json", b"{}", token=other) == 403
+        assert asked(port, "POST", "/v1/done/i/web", POLL, token=other) == 403
+        assert asked(port, "POST", "/v1/poll", POLL, token="*") == 401
+
+
+@pytest.mark.parametrize(
+    "text", ["", "web", f"web {TOKEN} more", f"../web {TOKEN}", "web short", f"a {TOKEN}\nb {TOKEN}", f"a {TOKEN}\na x"]
+)
+def test_a_wrong_file_of_tokens_is_refused_without_repeating_them(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Admission.each(text, "tokens")
+    assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("localhost", True),
+        ("::1234", False),
+        ("::", False),
+        ("0.0.0.0", False),
+        ("10.0.0.9", False),
+        ("127.0.0.1.example", False),
+    ],
+)
+def test_only_loopback_counts_as_loopback(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+def test_addresses_of_ipv6_have_brackets_in_a_url() -> None:
+    assert shown("::1", 9465) == "http://[::1]:9465"
+    assert shown("10.0.0.9", 80, tls=True) == "https://10.0.0.9:80"
+    assert Address("::1", 9465, None).shown == "http://[::1]:9465"
 
 
 def test_a_body_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
@@ -374,6 +437,66 @@ def test_a_host_that_loses_its_hub_says_so_once_and_keeps_its_notices(tmp_path: 
     found += watched.failures()
     assert len([sentence for sentence in found if "the watch goes on" in sentence]) == 1
     assert len([sentence for sentence in found if "later ones wait" in sentence]) == 1
+
+
+def test_a_recording_that_the_hub_refuses_blocks_no_later_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk_module, "RECORDING_BYTES", 100)
+    (tmp_path / "hub").mkdir()
+    desk = Desk(tmp_path / "hub", 600, 10)
+    with serving(desk) as port:
+        watched = watching(tmp_path, "client", port)
+        large = tmp_path / "client" / "recording" / "99999999.packets.pcap"
+        large.write_bytes(bytes(20_000_000))  # more than the buffers of a connection hold
+        begin = time.time_ns()
+        for number in range(2):
+            at = begin - number * 600 * SECOND
+            watched.noticed(at - SECOND, at, ["slow"])
+        found: list[str] = []
+        until(lambda: found.extend(watched.failures()) or len(found) >= 2, "both are refused")
+        watched.close()
+    assert all("the recording is not taken" in sentence and "413" in sentence for sentence in found)
+    closed = desk.due(time.monotonic() + 10)
+    assert [one.answered for one in closed] == [{"client": closed[0].answered["client"]}] * 2
+    assert "413" in closed[0].answered["client"]
+
+
+def test_a_notice_that_is_given_up_while_it_is_sent_is_no_fault(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "hub", 600, 10)
+    desk.folder.mkdir()
+    with serving(desk) as port:
+        watched = Reporter(Address("127.0.0.1", port, None), TOKEN, "client")
+        watched._recording = tmp_path / "recording"
+        shutil.copytree(GOLDEN / "client", watched._recording)
+        watched.noticed(NOW, NOW + 1, ["slow"])
+        send = watched._send
+
+        def meanwhile(incident: str, kept: Path) -> None:
+            send(incident, kept)
+            watched._notices.clear()
+
+        watched._send = meanwhile  # type: ignore[method-assign]
+        assert watched._round() is False
+        assert not watched._notices
+
+
+def test_the_page_has_each_incident_and_its_failure_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, said = tmp_path / "counted", list[str]()
+    script = f"open({str(counted)!r}, 'a').write('x'); raise SystemExit('no room')"
+
+    def failing(_words: object, _out: object, why_not: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen((sys.executable, "-c", script), stderr=why_not)
+
+    monkeypatch.setattr(incidents, "started", failing)
+    one = Hub(Desk(tmp_path, 60, 10), said.append)
+    for _ in range(3):
+        one._say_of_page(one.page.write())
+    one._say_of_page(one.page.wait())
+    assert counted.read_text() == "xxx"
+    assert said == ["the page of incidents could not be written: no room"]
 
 
 def test_recordings_that_are_none_are_kept_and_listed_as_not_explained(tmp_path: Path) -> None:

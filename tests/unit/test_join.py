@@ -204,6 +204,31 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert "visits" in (run / "manifest.json").read_text()
 
 
+def test_names_of_a_host_that_is_left_out_are_not_learned(tmp_path: Path) -> None:
+    """It has a server of its own at the address that another host calls, and shares no visit."""
+    run = Dataset.open(run_folder())
+    called = next(one for one in run.topology.servers if one.address)
+    bare = called.model_copy(update={"name": called.address, "node": None})
+    renamed = Topology.model_validate_json(run.topology.model_dump_json().replace(f'"{called.name}"', f'"{bare.name}"'))
+    servers = tuple(bare if one.name == bare.name else one for one in renamed.servers)
+    with dataset.create(tmp_path / "ours") as writer:
+        for name in ("visits", "requests"):
+            rows = getattr(run, name)().with_columns(pl.col(pl.Categorical).cast(pl.String)).collect()
+            named = [one for one in ("server", "caller") if one in rows.columns]
+            writer.write_table(name, rows.with_columns(pl.col(named).replace(called.name, bare.name)))
+        writer.topology = renamed.model_copy(update={"servers": servers})
+    with dataset.create(tmp_path / "stranger") as writer:
+        writer.topology = Topology(
+            nodes=(NODE,), servers=(Server(name="stranger", address=called.address, node="host"),)
+        )
+    runs = {"a": tmp_path / "ours", "b": tmp_path / "ours", "c": tmp_path / "stranger"}
+    joined = join({host: Dataset.open(path) for host, path in runs.items()}, tmp_path / "out", leave_out=True)
+    assert joined.left_out == ("c",)
+    known = {server.name for server in joined.run.topology.servers}
+    assert "stranger" not in known
+    assert set(joined.run.visits().collect()["server"].cast(pl.String).unique()) <= known
+
+
 def test_a_run_that_is_joined_with_itself_stays_as_it_is(tmp_path: Path) -> None:
     run = run_folder()
     assert perform(["join", f"a={run}", f"b={run}", "-o", str(tmp_path / "out"), "-q", "--json"]) == 0

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Experiments
+from tailrace.cli.options import Cluster, Experiments, cluster_of
 from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Quiet, Systems, print_json, progress
 
@@ -39,6 +39,7 @@ def examine(
         ),
     ] = False,
     experiments: Experiments = Path("experiments"),
+    engine: Cluster = "local",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,8 +47,11 @@ def examine(
     from tailrace.score import sweep
     from tailrace.score.table import print_summary
 
+    cluster = cluster_of(engine)
     with progress("Examining", quiet, of_bytes=False) as step:
         seeds = range(seed, seed + runs)
-        rows = sweep.sweep(seeds, out, systems=systems.value, thin=thin, experiments=experiments, progress=step)
+        rows = sweep.sweep(
+            seeds, out, systems=systems.value, thin=thin, experiments=experiments, cluster=cluster, progress=step
+        )
     found = sweep.summarise(rows)
     print_json(found.as_dict()) if as_json else print_summary(found, Screen())

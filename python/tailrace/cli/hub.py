@@ -16,6 +16,10 @@ from tailrace.units import SECOND
 if TYPE_CHECKING:
     import ssl
 
+    from tailrace.hub.admission import Admission
+
+TOKENS_BYTES = 1 << 20
+"""Of the file with a token for each host: a thousand hosts take 130 kB."""
 EPILOG = (
     "Example:\n\n`tailrace hub -o incidents --listen 10.0.0.9:9465 --token-file token --certificate hub.pem --key "
     "hub.key`, and on each host `tailrace watch … --report-to https://hub.example:9465 --token-file token`"
@@ -25,8 +29,12 @@ EPILOG = (
 def hub(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for incidents.")],
     token_file: Annotated[
-        Path, typer.Option("--token-file", metavar="FILE", help="The secret that the hub and its hosts share.")
-    ],
+        Path | None, typer.Option("--token-file", metavar="FILE", help="The secret that the hub and its hosts share.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead: a secret for each host, in lines of HOST TOKEN."),
+    ] = None,
     listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="Where hosts report.")] = "127.0.0.1:9465",
     certificate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="PEM certificate; needed for other hosts.")
@@ -44,14 +52,16 @@ def hub(
     from tailrace.hub import opened
     from tailrace.hub.serving import Server
     from tailrace.recorder import Stop
+    from tailrace.watch.serving import is_loopback, shown
     from tailrace.watch.serving import listen as listen_at
 
-    token = token_of(token_file)
+    admission = _admission(token_file, tokens)
     tls = _tls(certificate, key)
     wait_ns = duration_ns(f"--wait {wait}", wait)
     lasting = None if duration is None else duration_ns(f"--duration {duration}", duration)
     listening = listen_at(listen, "--listen")
-    if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
+    address, port = listening.getsockname()[:2]
+    if tls is None and not is_loopback(address):
         raise UsageError(
             f"--listen {listen}: the token would cross the network unencrypted",
             advice="add --certificate, or listen at 127.0.0.1 behind a proxy that ends TLS",
@@ -60,10 +70,21 @@ def hub(
     endings.handle(stop)
     one = opened(out, tell_at, wait_ns / SECOND, most)
     give_up_rights()
-    address, port = listening.getsockname()[:2]
-    tell(f"hub at {'https' if tls else 'http'}://{address}:{port}; incidents go to {out}", lenient=True)
+    tell(f"hub at {shown(address, port, tls=tls is not None)}; incidents go to {out}", lenient=True)
     until = None if lasting is None else time.monotonic_ns() + lasting
-    one.run(Server(listening, one.desk, token, tls), lambda: stop.asked or _is_over(until))
+    one.run(Server(listening, one.desk, admission, tls), lambda: stop.asked or _is_over(until))
+
+
+def _admission(token_file: Path | None, tokens: Path | None) -> Admission:
+    from tailrace.hub.admission import Admission
+    from tailrace.untrusted import read_text
+
+    if tokens is not None and token_file is None:
+        return Admission.each(read_text(tokens, TOKENS_BYTES), f"--tokens {tokens}")
+    if token_file is not None and tokens is None:
+        return Admission.shared(token_of(token_file))
+    found = "no token is given" if tokens is None else "both --token-file and --tokens are given"
+    raise UsageError(found, advice="--token-file FILE has one for all hosts, --tokens FILE has one for each")
 
 
 def token_of(path: Path) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tailrace.cli.words import duration_ns, pairs
 from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from tailrace.engines import Mapping
 
 WINDOW_MIN_NS, WINDOW_MAX_NS = 1_000_000, 10_000_000_000
 
@@ -108,6 +111,12 @@ Add = Annotated[
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once. Default: all cores.")]
 
 
+Cluster = Annotated[
+    str,
+    typer.Option("--engine", metavar="URL", help="What simulates: local, dask://…, ray://… or spark://…."),
+]
+
+
 def protocols_of(given: list[str] | None) -> dict[int, str]:
     named = pairs("--protocol", given, _PROTOCOL)
     for port, name in named.items():
@@ -124,6 +133,13 @@ def window_ns(text: str) -> int:
     if not WINDOW_MIN_NS <= window <= WINDOW_MAX_NS:
         raise UsageError(f"--window {text}: a window is 1 ms to 10 s wide")
     return window
+
+
+def cluster_of(url: str) -> Mapping | None:
+    """The workers that simulate; None for this machine."""
+    from tailrace.engines import mapping
+
+    return mapping(url, "simulate")
 
 
 def threshold_ns(text: str | None) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailrace.cli.options import Experiments, Jobs
+from tailrace.cli.options import Experiments, Jobs, cluster_of
 from tailrace.cli.words import AsJson, Engine, Quiet, print_json, progress, say, tell
 from tailrace.errors import UsageError
 
@@ -50,11 +50,13 @@ def reproduce(
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show what can be reproduced and exit.")] = False,
     engine: Annotated[
-        Engine,
+        str,
         typer.Option(
-            help="sim: the simulator alone; testbed: real servers as well, as root, for what has a testbed.toml."
+            metavar="sim | testbed | URL",
+            help="sim: the simulator alone; testbed: real servers as well, as root, for what has a testbed.toml; "
+            "dask://…, ray://…, spark://…: the simulator alone, on their workers.",
         ),
-    ] = Engine.SIM,
+    ] = Engine.SIM.value,
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Replications of each run. Default: each figure's own.")
     ] = None,
@@ -67,7 +69,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiments and compare its figures and tables with ours: does it behave as the papers say?"""
-    from tailrace.reproduce import as_dict, find
+    from tailrace.reproduce import as_dict
     from tailrace.reproduce import entries as every_entry
     from tailrace.reproduce import reproduce as reproduce_all
     from tailrace.study.engines import TESTBED
@@ -75,16 +77,16 @@ def reproduce(
     if listed:
         _list(every_entry(experiments), as_json)
         return
-    if every == (paper is not None):
-        found = "both a paper and --all are given" if every else "no paper is named"
-        raise UsageError(found, advice="`tailrace reproduce --list` shows the papers; --all means all of them")
-    entries = every_entry(experiments) if paper is None else find(experiments, paper, figure)
-    real = engine is Engine.TESTBED
+    entries = _named(experiments, paper, figure, every)
+    real = engine == Engine.TESTBED.value
+    cluster = None if real or engine == Engine.SIM.value else cluster_of(engine)
     if real:
         entries = _servable(entries)
     began = time.monotonic()
     with progress("Running" if real else "Simulating", quiet, of_bytes=False) as step:
-        made = reproduce_all(entries, out, seeds, jobs, step, TESTBED if real else None, diagnosed if diagnose else 0)
+        made = reproduce_all(
+            entries, out, seeds, jobs, step, TESTBED if real else None, diagnosed if diagnose else 0, cluster
+        )
     name = f"{paper}-{entries[0].name}" if figure else paper or "all"
     if package:
         _package(made, out, time.monotonic() - began)
@@ -94,6 +96,15 @@ def reproduce(
         print_json(as_dict(made))
     else:
         _show(made)
+
+
+def _named(experiments: Path, paper: str | None, figure: str | None, every: bool) -> list[Entry]:
+    from tailrace.reproduce import entries, find
+
+    if every == (paper is not None):
+        found = "both a paper and --all are given" if every else "no paper is named"
+        raise UsageError(found, advice="`tailrace reproduce --list` shows the papers; --all means all of them")
+    return entries(experiments) if paper is None else find(experiments, paper, figure)
 
 
 def _servable(entries: list[Entry]) -> list[Entry]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.options import Add, Change, ExperimentFile, Jobs
+from tailrace.cli.options import Add, Change, Cluster, ExperimentFile, Jobs, cluster_of
 from tailrace.cli.words import AsJson, Quiet, print_json, progress, say, tell
 
 EPILOG = (
@@ -35,6 +35,7 @@ def sweep(
         typer.Option(metavar="MEASURE:KEY=VALUE,…", help="Add a column: queue_max:place=web; repeat it."),
     ] = None,
     jobs: Jobs = None,
+    engine: Cluster = "local",
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="FOLDER", help="Folder for sweep.parquet, sweep.html and the stored runs."),
@@ -54,8 +55,9 @@ def sweep(
 
     varied = [parse(text) for text in vary or ()]
     extra = [column(text) for text in measure or ()]
+    cluster = cluster_of(engine)
     with progress("Simulating", quiet, of_bytes=False) as step:
-        found = sweep_all(experiment, varied, out, seeds, change or (), extra, jobs, step, add=add)
+        found = sweep_all(experiment, varied, out, seeds, change or (), extra, jobs, step, add=add, cluster=cluster)
     whole.write(out / "sweep.html", page.html(found).encode())
     if as_json:
         print_json(found.frame.to_dicts())

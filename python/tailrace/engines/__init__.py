@@ -78,6 +78,16 @@ def opened(url: str) -> Mapping | Reducing:
     return made
 
 
+def mapping(url: str, what: str) -> Mapping | None:
+    """The workers of a URL; None for this machine. Raises UsageError for a database, which cannot do `what`."""
+    if url == LOCAL:
+        return None
+    one = opened(url)
+    if not isinstance(one, Mapping):
+        raise UsageError(f"--engine {url}: it reduces visits to windows, and cannot {what}")
+    return one
+
+
 def windows(
     source: Source,
     window_ns: int = 50 * MILLISECOND,

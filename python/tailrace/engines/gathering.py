@@ -23,7 +23,7 @@ import polars as pl
 from tailrace import dataset, engines
 from tailrace.dataset import TABLES, Dataset, Writer
 from tailrace.engines.here import Engine as Here
-from tailrace.errors import InputError, UsageError
+from tailrace.errors import InputError
 from tailrace.topology import Topology
 from tailrace.units import SECOND, format_duration
 
@@ -138,12 +138,7 @@ def rows_of(task: tuple[int, tuple[str, list[Span]]]) -> tuple[int, dict[str, by
 
 
 def _mapping(engine: str) -> engines.Mapping:
-    if engine == engines.LOCAL:
-        return Here()
-    one = engines.opened(engine)
-    if not isinstance(one, engines.Mapping):
-        raise UsageError(f"--engine {engine}: it reduces visits to windows, and cannot read run folders")
-    return one
+    return engines.mapping(engine, "read run folders") or Here()
 
 
 def _write(writer: Writer, shards: Sequence[Mapping[str, pl.DataFrame]]) -> None:

@@ -13,10 +13,8 @@ port, and loses nothing when the hub is gone. `wire` has the names and bounds of
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from tailrace.errors import TailraceError, cannot_write
 from tailrace.hub.desk import Desk
 from tailrace.hub.explaining import Explaining
 from tailrace.hub.serving import Server
-from tailrace.watch import PAGE_S, incidents
+from tailrace.watch import incidents
 
 
 @dataclass
@@ -34,9 +32,13 @@ class Hub:
     desk: Desk
     tell: Callable[[str], None]
     explaining: Explaining | None = None
-    listing: subprocess.Popen[bytes] | None = None
-    """The process that writes the page of all incidents."""
     waiting: list[Explaining] = field(default_factory=list)
+    page: incidents.Page = field(init=False)
+    page_failed: str = ""
+    """What was last reported about the page."""
+
+    def __post_init__(self) -> None:
+        self.page = incidents.Page(self.desk.folder)
 
     def run(self, server: Server, ended: Callable[[], bool]) -> None:
         """Serve until `ended`; what is being explained then is explained first."""
@@ -48,9 +50,7 @@ class Hub:
             server.stop()
         while self.explaining:
             self._look()
-        if self.listing:
-            with suppress(subprocess.TimeoutExpired):
-                self.listing.wait(PAGE_S)
+        self._say_of_page(self.page.wait())
 
     def _look(self) -> None:
         for sentence in self.desk.said():
@@ -62,16 +62,17 @@ class Hub:
             over, self.explaining = self.explaining, None
             self.tell(over.said())
             self.desk.close(over.closed)
-            self._list()
+            try:
+                self._say_of_page(self.page.write())
+            except TailraceError as error:
+                self._say_of_page(str(error))
         time.sleep(0.1)
 
-    def _list(self) -> None:
-        if self.listing and self.listing.poll() is None:
-            return
-        try:
-            self.listing = incidents.list_all(self.desk.folder)
-        except TailraceError as error:
-            self.tell(str(error))
+    def _say_of_page(self, why_not: str) -> None:
+        """The same reason is reported once."""
+        if why_not and why_not != self.page_failed:
+            self.tell(why_not)
+        self.page_failed = why_not or self.page_failed
 
 
 def opened(folder: Path, tell: Callable[[str], None], wait_s: float, most: int) -> Hub:

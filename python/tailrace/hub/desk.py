@@ -8,7 +8,6 @@ for.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -59,8 +58,8 @@ class Collection:
     """Host → why it has nothing; empty if it has sent its recording."""
     peers: set[str] = field(default_factory=set)
     """Addresses whose hosts are asked, also if such a host appears later."""
-    received: dict[str, int] = field(default_factory=dict)
-    """Host → bytes."""
+    received: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Host → file → bytes. A file that is sent again counts once."""
     explained: bool = False
 
     def is_near(self, begin: int, end: int) -> bool:
@@ -144,15 +143,13 @@ class Desk:
                 return HTTPStatus.GONE
             if not SEGMENT.fullmatch(segment):
                 return HTTPStatus.BAD_REQUEST
-            received = one.received.get(host, 0) + length
-            if received > RECORDING_BYTES:
+            received = {**one.received.get(host, {}), segment: length}
+            if sum(received.values()) > RECORDING_BYTES or len(received) > SEGMENTS_MAX:
                 return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             one.received[host] = received
             folder = self.path(one) / host
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            if sum(1 for _ in folder.iterdir()) >= SEGMENTS_MAX:
-                return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         except OSError:
             return HTTPStatus.INSUFFICIENT_STORAGE
         return folder / segment
@@ -195,7 +192,10 @@ class Desk:
         for path in sorted(self.folder.glob(f"{INCIDENT}*{SUFFIX}")):
             one = _restored(path, now)
             if one is None:
-                shutil.rmtree(path, ignore_errors=True)
+                with suppress(OSError):
+                    path.rmdir()  # of a hub that was killed as soon as it had made it
+                if path.exists():
+                    self._said.append(f"{path}: it is left alone: its {STATE} does not show what was collected")
             else:
                 self._open[one.name] = one
                 self._said.append(f"{one.name}: an earlier hub was collecting it; it goes on")

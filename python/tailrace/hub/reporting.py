@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
-from tailrace import untrusted
+from tailrace import foreign, untrusted
 from tailrace.dataset import scan
 from tailrace.dataset.tables import FAULTS
 from tailrace.errors import TailraceError, UsageError
@@ -28,6 +28,7 @@ from tailrace.hub import wire
 from tailrace.hub.wire import POLL_S, SEGMENT, SILENT_S, Message, Wanted
 from tailrace.recorder import STATE, discard, recording_of
 from tailrace.watch import incidents
+from tailrace.watch.serving import is_loopback, shown
 
 NOTICES_MAX = 4
 """Notices that wait for the hub; the oldest is given up for a further one."""
@@ -37,6 +38,8 @@ SENT_MAX = 100
 AT_END_S = 20
 PREFIX = "hub-"
 ANSWER_BYTES = 1 << 20
+NEVER = (400, 404, 405, 411, 413)
+"""Answers about what was sent. Others, such as 401 and 503, may change with the hub."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
+        return shown(self.host, self.port, tls=self.tls is not None)
 
 
 def address(url: str, authority: Path | None) -> Address:
@@ -60,7 +63,7 @@ def address(url: str, authority: Path | None) -> Address:
     if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.path.strip("/"):
         raise UsageError(f"--report-to {url}: expected https://HOST:PORT")
     if parts.scheme == "http":
-        if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        if not is_loopback(parts.hostname):
             raise UsageError(
                 f"--report-to {url}: the token would cross the network unencrypted",
                 advice="give the hub a certificate (--certificate, --key) and use https://",
@@ -82,6 +85,10 @@ class _Notice:
 
 class GoneError(Exception):
     """The hub does not want this recording any more."""
+
+
+class RefusedError(Exception):
+    """The hub will never take this, however often it is sent."""
 
 
 class Reporter:
@@ -154,13 +161,8 @@ class Reporter:
             if time.monotonic() - first.at > NOTICE_S:
                 self._give_up(self._notices.popleft(), "the hub was gone for too long")
                 continue
-            answer = self._asked(
-                "POST", "/v1/notice", replace(first.heard, now=time.time_ns(), peers=_peers(first.kept))
-            )
-            incident = answer.get("incident") if answer else None
-            if isinstance(incident, str) and wire.HOST.fullmatch(incident):
-                self._send(incident, first.kept)
-            with suppress(IndexError):
+            self._report(first)
+            with suppress(ValueError):  # `noticed` may have given it up meanwhile
                 self._notices.remove(first)
             discard(first.kept)
         answer = self._asked("POST", "/v1/poll", self._message())
@@ -168,6 +170,16 @@ class Reporter:
         for one in wanted:
             self._answer(one)
         return bool(wanted)
+
+    def _report(self, notice: _Notice) -> None:
+        heard = replace(notice.heard, now=time.time_ns(), peers=_peers(notice.kept))
+        try:
+            incident = self._asked("POST", "/v1/notice", heard).get("incident")
+        except RefusedError as refused:
+            self._said.append(f"{self._to.shown}: an incident is not reported: {refused}")
+            return
+        if isinstance(incident, str) and wire.HOST.fullmatch(incident):
+            self._send(incident, notice.kept)
 
     def _answer(self, one: Wanted) -> None:
         kept = None
@@ -188,9 +200,12 @@ class Reporter:
             self._finish(incident, replace(self._message(), peers=_peers(kept)))
         except GoneError:
             self._sent.append(incident)
+        except RefusedError as refused:
+            self._said.append(f"{self._to.shown}: {incident}: the recording is not taken: {refused}")
+            self._finish(incident, replace(self._message(), failed=str(refused)))
 
     def _finish(self, incident: str, heard: Message) -> None:
-        with suppress(GoneError):
+        with suppress(GoneError, RefusedError):
             self._asked("POST", f"/v1/done/{incident}/{self._host}", heard)
         self._sent.append(incident)
 
@@ -220,13 +235,17 @@ class Reporter:
     def _exchange(self, method: str, path: str, body: Any, length: int) -> bytes:
         connection = self._connection or self._connected()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Length": str(length)}
-        connection.request(method, path, body, headers)
+        # A hub that refuses closes the connection without reading the body, and has answered before.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, path, body, headers)
         answer = connection.getresponse()
         content = answer.read(ANSWER_BYTES)
         if answer.will_close:
             self._drop()
         if answer.status == 410:
             raise GoneError
+        if answer.status in NEVER:
+            raise RefusedError(f"the hub answers {answer.status} {foreign.sentence(answer.reason)}")
         if answer.status not in (200, 201):
             raise ValueError(f"the hub answers {answer.status} {answer.reason}")
         return content

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 import secrets
@@ -18,6 +17,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
+from tailrace.hub.admission import ANY, Admission
 from tailrace.hub.desk import Desk
 from tailrace.hub.wire import HOST, MESSAGE_BYTES, SEGMENT_BYTES, SILENT_S, Message, message
 from tailrace.readers.receiving import BoundedServer
@@ -38,10 +38,10 @@ class _RefusedError(Exception):
 
 
 class Server(BoundedServer):
-    def __init__(self, listening: socket, desk: Desk, token: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, listening: socket, desk: Desk, admission: Admission, tls: ssl.SSLContext | None) -> None:
         super().__init__(listening, _Handler, CONNECTIONS_MAX)
         self.desk = desk
-        self.token = f"Bearer {token}".encode()
+        self.admission = admission
         self._tls = tls
 
     def start(self) -> None:
@@ -68,6 +68,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = SILENT_S
     server: Server
+    holder = ""
+    """The host whose token the current request has."""
 
     def do_POST(self) -> None:
         self._guarded(self._posted)
@@ -91,6 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
             heard = message(body)
         except ValueError:
             raise _RefusedError(HTTPStatus.BAD_REQUEST) from None
+        self._admit(heard.host)
         self._answer(*self._heard(heard))
 
     def _put(self) -> None:
@@ -98,6 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         found = _RECORDING.fullmatch(self.path)
         if not found or not HOST.fullmatch(found[2]):
             raise _RefusedError(HTTPStatus.NOT_FOUND)
+        self._admit(found[2])
         place = self.server.desk.place(found[1], found[2], found[3], length)
         if isinstance(place, HTTPStatus):
             raise _RefusedError(place)
@@ -122,11 +126,17 @@ class _Handler(BaseHTTPRequestHandler):
             return desk.done(done[1], done[2], heard, now), None
         return HTTPStatus.NOT_FOUND, None
 
+    def _admit(self, host: str) -> None:
+        """A host speaks for itself only."""
+        if self.holder not in (ANY, host):
+            raise _RefusedError(HTTPStatus.FORBIDDEN)
+
     def _length(self, most: int) -> int:
         """Of the body, before it is read."""
-        given = self.headers.get("Authorization") or ""
-        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.server.token):
+        holder = self.server.admission.holder(self.headers.get("Authorization") or "")
+        if holder is None:
             raise _RefusedError(HTTPStatus.UNAUTHORIZED)
+        self.holder = holder
         length = self.headers.get("Content-Length") or ""
         if not (length.isascii() and length.isdigit() and len(length) < 12):
             raise _RefusedError(HTTPStatus.LENGTH_REQUIRED)

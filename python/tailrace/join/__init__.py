@@ -55,29 +55,46 @@ def join(
     for run in runs.values():
         if Path(out).resolve() == run.path.resolve():
             raise UsageError("it is one of the run folders", where=str(out), advice="choose another name")
+    kept, found = dict(runs), _together(runs)
+    left_out: list[str] = []
+    # Without the hosts that are left out, the others have the names that they alone know.
+    while found.apart:
+        if not leave_out:
+            raise _unknown(found.apart)
+        left_out += found.apart
+        kept = {host: run for host, run in kept.items() if host not in found.apart}
+        found = _together(kept)
+    with dataset.create(out, overwrite) as writer:
+        _write(writer, found, kept)
+        writer.notes += [f"{host}: it is left out: no visits show what its clock differs by" for host in left_out]
+    return Joined(Dataset.open(out), found.both, found.offsets, tuple(left_out))
+
+
+@dataclass(frozen=True)
+class _Together:
+    """The tables and names of the hosts that share visits with the first one, directly or through others."""
+
+    tables: Tables
+    naming: names.Naming
+    both: Mapping[str, int]
+    offsets: Mapping[str, Offset]
+    apart: Sequence[str]
+    """Hosts that share none."""
+
+
+def _together(runs: Mapping[str, Dataset]) -> _Together:
     naming = names.of({host: run.topology for host, run in runs.items()})
     hosts = {host: tables.load(run, naming.hosts[host]) for host, run in runs.items()}
     first, *others = hosts
     both: dict[str, int] = {}
     offsets: dict[str, Offset] = {}
     joined = hosts[first]
-    while others:
-        found = _next(joined, {host: hosts[host] for host in others})
-        if found is None:
-            if leave_out:
-                break
-            raise _unknown(others)
+    while others and (found := _next(joined, {host: hosts[host] for host in others})):
         host, offset = found
         others.remove(host)
         joined, both[host] = tables.join(joined, tables.shifted(hosts[host], offset), offset.within_ns)
         offsets[host] = offset
-    kept = {host: run for host, run in runs.items() if host not in others}
-    if others:
-        naming = names.of({host: run.topology for host, run in kept.items()})
-    with dataset.create(out, overwrite) as writer:
-        _write(writer, joined, kept, naming, both, offsets)
-        writer.notes += [f"{host}: it is left out: no visits show what its clock differs by" for host in others]
-    return Joined(Dataset.open(out), both, offsets, tuple(others))
+    return _Together(joined, naming, both, offsets, others)
 
 
 def _next(joined: Tables, others: Mapping[str, Tables]) -> tuple[str, Offset] | None:
@@ -97,19 +114,13 @@ def _unknown(others: Sequence[str]) -> UsageError:
     )
 
 
-def _write(
-    writer: Writer,
-    joined: Tables,
-    runs: Mapping[str, Dataset],
-    naming: names.Naming,
-    both: Mapping[str, int],
-    offsets: Mapping[str, Offset],
-) -> None:
+def _write(writer: Writer, joined: _Together, runs: Mapping[str, Dataset]) -> None:
+    naming, offsets = joined.naming, joined.offsets
     writer.maker = "tailrace join"
-    for name, frame in joined.frames().items():
+    for name, frame in joined.tables.frames().items():
         if frame.height:
             writer.write_table(name, frame)
-    writer.topology = naming.topology(joined.places())
+    writer.topology = naming.topology(joined.tables.places())
     found = [Clock(capture=host, offset_ns=o.offset_ns, bound_ns=o.bound_ns) for host, o in offsets.items()]
     writer.clocks = (*(Clock(capture=host, offset_ns=0, bound_ns=0) for host in runs if host not in offsets), *found)
     for host, run in runs.items():
@@ -117,6 +128,6 @@ def _write(
             writer.lose(f"{host}: {what}", count)
         writer.notes += [f"{host}: {note}" for note in run.manifest.notes]
     writer.connections = naming.connections({host: run.connections for host, run in runs.items()})
-    for host, count in both.items():
+    for host, count in joined.both.items():
         bound = format_duration(offsets[host].bound_ns)
         writer.notes.append(f"{host}: {count:,} visits were seen at both ends; its clock is known to ±{bound}")

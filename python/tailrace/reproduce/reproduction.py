@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace import foreign
+from tailrace.engines import Mapping as Workers
 from tailrace.errors import UsageError
 from tailrace.reproduce import knobs, scaled
 from tailrace.reproduce.diagnoses import Diagnosed
@@ -115,9 +116,10 @@ def reproduce(
     progress: Progress | None = None,
     testbed: Engine | None = None,
     diagnosed: int = 0,
+    cluster: Workers | None = None,
 ) -> Reproduction:
     """Make the runs that are missing (kept in `out`/runs) and compare. So many replications of each run of the papers'
-    own experiments are also `diagnosed`.
+    own experiments are also `diagnosed`. A `cluster`'s workers simulate instead of this machine.
 
     With a testbed, figures with a scaled form are run by the simulator and then on real servers; `progress` starts
     again with the testbed. Raises UsageError if no figure has one.
@@ -136,7 +138,7 @@ def reproduce(
         (plan(entry, form.simulator, simulated, seeds), plan(entry, form.testbed, measured, seeds)) if form else None
         for entry, form in zip(entries, forms, strict=True)
     ]
-    simulated.make(workers, progress)
+    simulated.make(workers, progress, cluster)
     measured.make(workers, progress)
     return Reproduction(
         tuple(outcome(plan) for plan in plans),

@@ -13,7 +13,7 @@ import multiprocessing
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace import untrusted, whole
+from tailrace.engines import Mapping, answers
 from tailrace.errors import cannot_write
 from tailrace.score import papers
 from tailrace.score.figures import Score
@@ -81,6 +82,16 @@ def draw(seed: int, systems: str = BOTH, experiments: Path = EXPERIMENTS) -> Row
 
 def examine(seed: int, systems: str = BOTH, thin: bool = False, experiments: Path = EXPERIMENTS) -> Row:
     """One seed: the score of the system that it draws; `thin` makes its recording as poor as a real one."""
+    return _examined(seed, systems, thin, draw(seed, systems, experiments))
+
+
+def examine_there(task: tuple[int, tuple[str, int, str, bool, Row]]) -> tuple[int, Row]:
+    """What a worker of a cluster does. It gets the system, because the papers' experiments may not be there."""
+    number, (_, seed, systems, thin, table) = task
+    return number, _examined(seed, systems, thin, table)
+
+
+def _examined(seed: int, systems: str, thin: bool, table: Row) -> Row:
     from tailrace import sim
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
@@ -88,7 +99,6 @@ def examine(seed: int, systems: str = BOTH, thin: bool = False, experiments: Pat
     from tailrace.experiment import from_table
     from tailrace.score import judging, thinning
 
-    table = draw(seed, systems, experiments)
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
         made = Path(folder) / "run"
         sim.simulate(from_table(table, f"seed {seed}"), made)
@@ -108,27 +118,37 @@ def sweep(
     thin: bool = False,
     experiments: Path = EXPERIMENTS,
     processes: int = 0,
+    cluster: Mapping | None = None,
     progress: Progress | None = None,
 ) -> tuple[Row, ...]:
     """Examine every seed, and return the rows in the order of seeds. Seeds with a row in the folder `out` are not
-    examined again."""
+    examined again. A `cluster`'s workers examine instead of this machine's processes."""
     if systems == PAPERS:
         papers.find(experiments)
     wanted = list(dict.fromkeys(seeds))
     lines = None if out is None else Path(out) / LINES
     done = {row["seed"]: row for row in _earlier(lines) if _is_one(row, systems, thin) and row["seed"] in wanted}
     left = [seed for seed in wanted if seed not in done]
-    with ProcessPoolExecutor(processes or os.cpu_count(), multiprocessing.get_context("spawn"), _alone) as pool:
-        for future in as_completed([pool.submit(examine, seed, systems, thin, experiments) for seed in left]):
-            row = future.result()
-            done[row["seed"]] = row
-            _append(lines, row)
-            if progress is not None:
-                progress(len(done), len(wanted))
+    if cluster is None:
+        made = _here(left, systems, thin, experiments, processes)
+    else:
+        tasks = [(f"seed {seed}", seed, systems, thin, draw(seed, systems, experiments)) for seed in left]
+        made = (row for _, row in answers(cluster, examine_there, tasks))
+    for row in made:
+        done[row["seed"]] = row
+        _append(lines, row)
+        if progress is not None:
+            progress(len(done), len(wanted))
     rows = tuple(done[seed] for seed in sorted(wanted))
     if out is not None:
         _write(Path(out), rows)
     return rows
+
+
+def _here(seeds: list[int], systems: str, thin: bool, experiments: Path, processes: int) -> Iterator[Row]:
+    with ProcessPoolExecutor(processes or os.cpu_count(), multiprocessing.get_context("spawn"), _alone) as pool:
+        for future in as_completed([pool.submit(examine, seed, systems, thin, experiments) for seed in seeds]):
+            yield future.result()
 
 
 def _is_one(row: Row, systems: str, thin: bool) -> bool:

@@ -16,9 +16,12 @@ import hashlib
 import inspect
 import json
 import os
+import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Mapping as Values
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -26,6 +29,7 @@ from typing import Any, get_args
 
 from tailrace import _core, dataset, whole
 from tailrace.dataset import Dataset, is_run
+from tailrace.engines import Mapping
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_write
 from tailrace.experiment import Experiment
 from tailrace.study import diagnosed, drawn, episodes, measures
@@ -52,7 +56,7 @@ class Question:
     values: str
 
     @classmethod
-    def of(cls, name: str, values: Mapping[str, Any]) -> Question:
+    def of(cls, name: str, values: Values[str, Any]) -> Question:
         return cls(name, json.dumps(values, sort_keys=True))
 
     @property
@@ -76,6 +80,10 @@ class Job:
     def missing(self) -> set[Question]:
         return {question for question in self.questions if question.key not in self.answers}
 
+    def asked(self) -> list[Question]:
+        """The questions without an answer, in the order in which their answers are kept."""
+        return sorted(self.missing, key=lambda question: question.key)
+
 
 class Runs:
     """All runs of a study; a run that several figures need is made once."""
@@ -96,8 +104,9 @@ class Runs:
         job.questions.update(questions)
         return job
 
-    def make(self, workers: int | None = None, progress: Progress | None = None) -> int:
-        """Make the runs that lack an answer, on all cores unless the engine allows fewer; returns how many.
+    def make(self, workers: int | None = None, progress: Progress | None = None, cluster: Mapping | None = None) -> int:
+        """Make the runs that lack an answer, on all cores unless the engine allows fewer, or on a cluster's workers;
+        returns how many.
 
         `progress(finished, all)` counts runs, or hundredths of runs if one takes minutes. After any error, finished
         runs are kept, and no half-written file remains.
@@ -117,38 +126,51 @@ class Runs:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(self.folder, error) from error
+        made = self._here(todo, workers, tell) if cluster is None else self._there(todo, cluster)
+        with closing(made):
+            for key, job in made:
+                _keep(self.folder / f"{key}.json", job.answers)
+                done += 1
+                tell()
+        return len(todo)
+
+    def _here(
+        self, todo: Sequence[tuple[str, Job]], workers: int | None, tell: Callable[[float], None]
+    ) -> Generator[tuple[str, Job]]:
         # threads are enough: the engine and Polars release the interpreter's lock
         pool = ThreadPoolExecutor(self.engine.at_once or workers or os.cpu_count() or 1)
         try:
-            for finished in as_completed([pool.submit(self._answer, key, job, tell) for key, job in todo]):
+            jobs = {pool.submit(self._answer, job, tell): (key, job) for key, job in todo}
+            for finished in as_completed(jobs):
                 finished.result()
-                done += 1
-                tell()
+                yield jobs[finished]
         finally:
             self._stop.set()
             pool.shutdown(cancel_futures=True)
             self._stop.clear()
-        return len(todo)
 
-    def _answer(self, key: str, job: Job, tell: Callable[[float], None]) -> None:
+    def _there(self, todo: Sequence[tuple[str, Job]], cluster: Mapping) -> Generator[tuple[str, Job]]:
+        """The same answers from the workers of a cluster; only the simulator runs there."""
+        from tailrace.engines import answers
+
+        tasks = [(job.name or key, job.experiment, job.asked(), fingerprint()) for key, job in todo]
+        for number, found in answers(cluster, simulated, tasks):
+            key, job = todo[number]
+            job.answers.update(found)
+            yield key, job
+
+    def _answer(self, job: Job, tell: Callable[[float], None]) -> None:
         folder = self.folder / job.run
         try:
-            early: Mapping[str, int] = {}
             if not self.engine.measures:  # from a study that was killed while measuring: the folder may be incomplete
                 dataset.remove(folder)
-            if not is_run(folder):
-                early = self.engine.early(self.engine.make(job.experiment, folder, partial(self._go_on, tell)))
-            made = Dataset.open(folder)
-            begin = self.engine.begin(made, job.experiment)
-            run = Measured(made, job.experiment, begin, begin + job.experiment.duration, early)
-            for question in sorted(job.missing, key=lambda question: question.key):
-                job.answers[question.key] = _ask(run, question)
+            found = answered(self.engine, job.experiment, folder, job.asked(), partial(self._go_on, tell))
+            job.answers.update(found)
         except UsageError as error:
-            raise UsageError(error.found, where=error.where or job.name, advice=error.advice) from error
+            raise _named(error, job.name) from error
         finally:
             if not self.engine.measures:
                 dataset.remove(folder)
-        _keep(self.folder / f"{key}.json", job.answers)
 
     def _go_on(self, tell: Callable[[float], None], done: int, whole: int) -> None:
         if self._stop.is_set():
@@ -157,7 +179,36 @@ class Runs:
             tell(done / whole)
 
 
-def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
+def answered(
+    engine: Engine, experiment: Experiment, folder: Path, questions: Iterable[Question], progress: Progress
+) -> dict[str, Any]:
+    """The answers about a run, which is made in `folder` unless it is there."""
+    early: Values[str, int] = {}
+    if not is_run(folder):
+        early = engine.early(engine.make(experiment, folder, progress))
+    made = Dataset.open(folder)
+    begin = engine.begin(made, experiment)
+    run = Measured(made, experiment, begin, begin + experiment.duration, early)
+    return {question.key: _ask(run, question) for question in questions}
+
+
+def simulated(task: tuple[int, tuple[str, Experiment, list[Question], str]]) -> tuple[int, dict[str, Any]]:
+    """What a worker of a cluster does: one run, of which only the answers are kept."""
+    number, (name, experiment, questions, code) = task
+    if code != fingerprint():
+        raise InputError(name, "a worker has another Tailrace than this machine", "install the same one everywhere")
+    with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
+        try:
+            return number, answered(SIMULATOR, experiment, Path(folder) / "run", questions, lambda done, whole: None)
+        except UsageError as error:
+            raise _named(error, name) from error
+
+
+def _named(error: UsageError, name: str) -> UsageError:
+    return UsageError(error.found, where=error.where or name, advice=error.advice)
+
+
+def check(name: str, values: Values[str, Any], where: str) -> str | None:
     """Return a sentence about the first error in a measure's values, or None. `where` precedes the name of a value."""
     if name not in measures.MEASURES:
         return wrong_name(f"{where}measure", name, measures.MEASURES, "measure")

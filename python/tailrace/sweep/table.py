@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from tailrace import whole
+from tailrace.engines import Mapping
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment
 from tailrace.experiment import read as read_experiment
@@ -67,9 +68,10 @@ def sweep(
     progress: Progress | None = None,
     *,
     add: bool = False,
+    cluster: Mapping | None = None,
 ) -> Sweep:
     """Run every combination with every seed, except runs that are kept in `out`/runs, and write `out`/sweep.parquet.
-    `add` allows names that the experiment does not have.
+    `add` allows names that the experiment does not have. A `cluster`'s workers make the runs instead of this machine.
 
     Raises UsageError for keys and measures that are not possible, before anything runs.
     """
@@ -95,7 +97,7 @@ def sweep(
             seeded = experiment.model_copy(update={"seed": experiment.seed + number})
             job = kept.ask(seeded, questions.values(), ", ".join([*sets, f"seed={seeded.seed}"]))
             rows.append((values, seeded.seed, questions, job))
-    kept.make(workers, progress)
+    kept.make(workers, progress, cluster)
     frame = pl.DataFrame(
         [
             {

@@ -8,7 +8,6 @@ leftovers: what a watch before this one was killed at
 
 from __future__ import annotations
 
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -36,8 +35,6 @@ LONGEST_NS = 30 * SECOND
 """A longer incident is explained from its beginning."""
 TROUBLES_MAX = 100
 """The number of remembered incidents is bounded, so an old one may be reported again."""
-PAGE_S = 60
-"""So long the page of incidents may take."""
 
 RECORDING = "recording"
 
@@ -68,12 +65,14 @@ class Watch:
     reasons: list[str] = field(default_factory=list)
     """The first signs of the current incident."""
     explaining: incidents.Explaining | None = None
-    listing: subprocess.Popen[bytes] | None = None
-    """The process that writes the page of all incidents."""
     waiting: list[Path] = field(default_factory=list)
     """Run folders of incidents that an earlier watch did not explain."""
     troubles: set[str] = field(default_factory=set)
     """Errors that were already reported, of the watch itself and of explanations."""
+    page: incidents.Page = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.page = incidents.Page(self.folder)
 
     @property
     def recording(self) -> Path:
@@ -93,7 +92,7 @@ class Watch:
             self._guarded(self._explain)
         if over := self.explaining:
             self._guarded(lambda: self._finish(over))
-        self._guarded(self._wait_for_page)
+        self._guarded(lambda: self._say_of_page(self.page.wait()))
         self._guarded(lambda: self._report(self.outlets.close()))
         recorder.discard(self.recording)
 
@@ -195,22 +194,11 @@ class Watch:
         else:
             self.tell(f"{explaining.kept}: it could not be explained, for the reason reported before")
         self.outlets.incident(explaining.out, why_not)
-        self._wait_for_page()
-        self.listing = incidents.list_all(self.folder)
+        self._say_of_page(self.page.write())
 
-    def _wait_for_page(self) -> None:
-        """Wait for the process that writes the page. It takes a second; an incident takes longer to be explained."""
-        if self.listing is None:
-            return
-        try:
-            _, why_not = self.listing.communicate(timeout=PAGE_S)
-        except subprocess.TimeoutExpired:
-            self.listing.kill()
-            _, why_not = self.listing.communicate()
-        failed, self.listing = self.listing.returncode != 0, None
-        if failed and self._is_new("page"):
-            said = why_not.decode("utf-8", "replace").strip() or "its process was killed"
-            self.tell(f"the page of incidents could not be written: {said}")
+    def _say_of_page(self, why_not: str) -> None:
+        if why_not and self._is_new("page"):
+            self.tell(why_not)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Call it; if it fails, the watch goes on. A fault of Tailrace is reported once, and the recording is kept."""

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tailrace import foreign
 from tailrace.errors import cannot_write
 from tailrace.recorder import STATE, discard, recording_of
 from tailrace.units import format_moment
@@ -31,6 +32,8 @@ SAID, WHY_NOT = "diagnosis.txt", "errors.txt"
 INCIDENT, FAULT = "incident-", "fault-"
 SAID_MAX = 1 << 20
 """Bytes that are read of what an explanation wrote to standard error; it writes a sentence."""
+PAGE_S = 60
+"""So long the page of incidents may take."""
 _LOWEST_PRIORITY = 19
 _LOOK_S = 0.1
 
@@ -112,12 +115,39 @@ def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explainin
     return Explaining(out, process, earlier)
 
 
-def list_all(folder: Path) -> subprocess.Popen[bytes]:
-    """Start to write the page of all incidents. Its process reads what strangers wrote, so it is not the watch's."""
-    try:
-        return started(("incidents", "--quiet", "--", str(folder)), subprocess.DEVNULL, subprocess.PIPE)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
+class Page:
+    """Writes the page of all incidents, after each. A process of its own does it, because it reads what strangers
+    wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def write(self) -> str:
+        """Start to write it, after an earlier one is written: the page then has all incidents up to now. Returns why
+        the earlier one failed, as `wait` does."""
+        why_not = self.wait()
+        try:
+            words = ("incidents", "--quiet", "--", str(self._folder))
+            self._process = started(words, subprocess.DEVNULL, subprocess.PIPE)
+        except OSError as error:
+            raise cannot_write(self._folder, error) from error
+        return why_not
+
+    def wait(self) -> str:
+        """Wait until it is written, which takes a second. Returns why it could not be; empty if it is written."""
+        if self._process is None:
+            return ""
+        process, self._process = self._process, None
+        try:
+            _, said = process.communicate(timeout=PAGE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, said = process.communicate()
+        if process.returncode == 0:
+            return ""
+        why_not = foreign.sentence(said[-SAID_MAX:].decode("utf-8", "replace").strip()) or "its process was killed"
+        return f"the page of incidents could not be written: {why_not}"
 
 
 def started(words: Sequence[str], out: IO[bytes] | int, why_not: IO[bytes] | int) -> subprocess.Popen[bytes]:

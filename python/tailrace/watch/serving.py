@@ -6,6 +6,7 @@ does, however the watch has ended. So no byte from the network reaches a process
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import queue
@@ -38,6 +39,23 @@ def listen(address: str, option: str = "--metrics") -> socket.socket:
         return socket.create_server(found[4][:2], family=found[0], backlog=CONNECTIONS_MAX)
     except OSError as error:
         raise UsageError(f"{option} {address}: {error.strerror or error}", advice="choose another address") from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address; a name counts as one only if it is `localhost`."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def shown(host: str, port: int, *, tls: bool = False) -> str:
+    """The URL of an address; IPv6 has brackets in it."""
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class Endpoint:
