@@ -112,6 +112,8 @@ SYSTEMS = {
 SYSTEMS["memory"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"kind": "memory"},))
 SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"place": "db"},))
 SYSTEMS["all wait"]["tiers"]["web"]["workers"] = SYSTEMS["all wait"]["tiers"]["app"]["backlog"] = 400
+SYSTEMS["few connections"] = chain(WAITS | {"wait": "1.5 s"}, workers=60, reports=4)
+SYSTEMS["few connections"]["tiers"]["web"] |= {"workers": 400, "calls": {"app": {"kept": False, "pool": 4}}}
 SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
     "young": 60_000_000,
     "per_visit": 100_000,
@@ -142,6 +144,13 @@ def test_slow_visits_in_all_places_are_charged(seen_as: Callable[[Dataset], Any]
     found = shares(seen_as(_simulated("held")))
     assert found["soft-resource"] + found.get("workload-burst", 0.0) >= 0.9
     assert found["soft-resource"] >= 0.45
+
+
+def test_visits_that_hold_all_connections_of_their_caller_keep_others_waiting_there() -> None:
+    run = bare(_simulated("few connections"))
+    assert workers(tables.look(run, 50 * MS), "web") == 4, "as many calls were open whenever a visit waited"
+    assert shares(run)["soft-resource"] >= 0.8
+    assert {(episode.origin, episode.cause) for episode in diagnose(run).episodes} == {("web", "soft-resource")}
 
 
 @pytest.mark.parametrize("seen_as", [lambda run: run, bare], ids=["simulated", "captured"])
@@ -244,6 +253,14 @@ def test_a_quota_that_takes_a_little_is_not_charged() -> None:
     a_little = tuple((0.05 + 0.1 * k, 0.1 + 0.1 * k, 0.05) for k in range(110))
     memory = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_throttled", 0.0, *a_little)
     assert shares(memory).get("cpu-quota", 0.0) <= 0.1
+
+
+@pytest.mark.parametrize("metric", ["psi_io", "writeback_bytes"])
+def test_a_server_whose_threads_were_never_blocked_did_not_wait_for_a_disk(metric: str) -> None:
+    of_disk = system(Slow("app", 4.0, 4.6)).sample("app", metric, 0.0, (4.0, 4.6, 0.95 if metric == "psi_io" else 1e7))
+    assert shares(of_disk).get("writeback", 0.0) + shares(of_disk).get("log-flush", 0.0) >= 0.9
+    of_disk = of_disk.sample("app", "tasks_blocked", 0.0)
+    assert shares(of_disk).get("writeback", 0.0) + shares(of_disk).get("log-flush", 0.0) == 0.0
 
 
 def test_waiting_for_memory_is_charged_to_memory() -> None:

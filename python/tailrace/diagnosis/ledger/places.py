@@ -173,11 +173,16 @@ def seated(recorded: Recorded, held: Mapping[str, Held]) -> Recorded:
 
 def fullest(recorded: Recorded, held: Mapping[str, Held]) -> dict[str, Held]:
     """Among servers that held the same requests, keep the one that lost the largest fraction of its places. If two are
-    equal, keep the one behind."""
-    rank = {name: (one.most / one.places if one.places else one.own / 2, one.own) for name, one in held.items()}
+    equal, keep one in which visits waited for a place, and of those the one behind."""
+
+    def rank(name: str) -> tuple[float, bool, bool, int]:
+        one = held[name]
+        waited = bool((one.start > recorded.arrival[one.rows]).any())
+        return one.most / one.places if one.places else one.own / 2, waited, one.own, recorded.number[name]
+
     asked = {name: np.unique(recorded.request[one.visits]) for name, one in held.items()}
     kept: list[str] = []
-    for name in sorted(held, key=lambda name: (rank[name], recorded.number[name]), reverse=True):
+    for name in sorted(held, key=rank, reverse=True):
         if not any(np.isin(asked[name], asked[other]).any() for other in kept):
             kept.append(name)
     return {name: held[name] for name in kept}
@@ -221,7 +226,7 @@ def _here(
     behind = (call >= 0) & heavy[call]
     return _Here(
         rows,
-        recorded.arrival[rows],
+        _came(recorded, rows),
         begin,
         end,
         work,
@@ -232,6 +237,14 @@ def _here(
         behind,
         known,
     )
+
+
+def _came(recorded: Recorded, rows: Times) -> Times:
+    """Return when each visit came. If its caller has a limit, it may have waited there, so it came when the caller's
+    visit did."""
+    parent = recorded.parent[rows]
+    behind = (parent >= 0) & (recorded.workers[recorded.server[parent]] > 0)
+    return np.where(behind, recorded.arrival[parent], recorded.arrival[rows])
 
 
 def _lasted(edges: Times, speed: Shares, begin: Times, end: Times) -> Shares:

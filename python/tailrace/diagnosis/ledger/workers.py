@@ -30,10 +30,20 @@ def workers(view: View, server: str) -> int:
     lost = lost_at(view, server)
     if len(lost) < LEAST_LIMIT:
         waited = _waited_at(view, server)
-        return plateau(np.sum([stays.queue(waited) for stays in calls], axis=0)) or 0
+        opened = np.sum([stays.queue(waited) for stays in calls], axis=0)
+        return plateau(opened) or _few(opened)
     opened = np.sum([stays.queue(lost) for stays in calls], axis=0)
     low, middle, high = np.percentile(opened, (10, 50, 90)).tolist()
     return int(middle) if middle >= LEAST_LIMIT and high - low <= max(FLAT * high, 1.0) else 0
+
+
+def _few(opened: Times) -> int:
+    """Return a limit below `LEAST_LIMIT`. One call more or less is a large part of it, so most visits that waited must
+    have found exactly that number, and none more. A server that serves in turn has a limit of one."""
+    if len(opened) < 2 * LEAST_LIMIT:
+        return 0
+    highest = int(opened.max())
+    return highest if 1 < highest < LEAST_LIMIT and float(np.median(opened)) == highest else 0
 
 
 def lost_at(view: View, server: str) -> Times:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
@@ -33,7 +32,7 @@ LEAST = 0.1
 
 def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
     """Return the waits for I/O whose bytes had gathered, or had not. Waits of unknown origin count as both."""
-    found = _all_waits(seen, server) or _written(seen, server)
+    found = _all_waits(seen, server)
     if found is None:
         return None
     dirty = next(iter(seen.view.series(server, "dirty_bytes") + seen.view.elsewhere("dirty_bytes")), None)
@@ -50,29 +49,34 @@ def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
 
 def read_back(seen: Seen, server: str) -> Loss | None:
     """Return the waits for I/O while pages were read back from a disk more often than usual."""
-    found, faults = _all_waits(seen, server), seen.more_than_usual(server, "major_faults", FAULTS)
+    found, faults = _sampled_waits(seen, server), seen.more_than_usual(server, "major_faults", FAULTS)
     if found is None or faults is None:
         return None
     return Loss(np.where(faults & (found.share >= LEAST), found.share, 0.0), found.blur, found.place)
 
 
 def _all_waits(seen: Seen, server: str) -> Loss | None:
-    found = most(*(seen.sampled(server, metric) for metric in WAITS))
-    return None if found is None else replace(found, share=np.where(_may_wait(seen, server), found.share, 0.0))
+    """Return the sampled waits. If waits were not sampled, return the time in which pages were written back."""
+    return _sampled_waits(seen, server) or _written(seen, server)
+
+
+def _sampled_waits(seen: Seen, server: str) -> Loss | None:
+    return _in_kernel(seen, server, most(*(seen.sampled(server, metric) for metric in WAITS)))
 
 
 def _written(seen: Seen, server: str) -> Loss | None:
-    """Return the time in which pages were written back, if it was not sampled what waited for it."""
     written = seen.view.series(server, "writeback_bytes") + seen.view.elsewhere("writeback_bytes")
-    return most(*(Loss((seen.at(one) >= LEAST_BYTES).astype(float), blur(one), one.place) for one in written))
+    found = most(*(Loss((seen.at(one) >= LEAST_BYTES).astype(float), blur(one), one.place) for one in written))
+    return _in_kernel(seen, server, found)
 
 
-def _may_wait(seen: Seen, server: str) -> NDArray[np.bool_]:
-    """Return the steps in which a thread of the server was blocked in the kernel, as by a disk. Without samples of
-    this, return all steps."""
-    for blocked in seen.view.series(server, "tasks_blocked")[:1]:
-        return np.asarray(seen.at(blocked) >= 1.0)
-    return np.ones(len(seen.steps), dtype=bool)
+def _in_kernel(seen: Seen, server: str, waits: Loss | None) -> Loss | None:
+    """Keep the steps in which a thread of the server was blocked in the kernel, as by a disk. Without samples of this,
+    keep all steps."""
+    blocked = next(iter(seen.view.series(server, "tasks_blocked")), None)
+    if waits is None or blocked is None:
+        return waits
+    return replace(waits, share=np.where(seen.at(blocked) >= 1.0, waits.share, 0.0))
 
 
 def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:
