@@ -67,8 +67,9 @@ def diagnose(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Read a folder of run folders in two passes, and fetch only what happened around the VLRT: local, "
-            "dask://…, ray://…, spark://….",
+            help="Read a folder of run folders, here or in object storage, or a table of visits or spans, in two "
+            "passes, and fetch only what happened around the VLRT: local, dask://…, ray://…, spark://…, chdb://…, "
+            "clickhouse://HOST.",
         ),
     ] = None,
     out: Annotated[
@@ -90,11 +91,14 @@ def diagnose(
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(report, perfetto)
-    into = out if engine is None else None
-    if engine not in (None, "local"):  # workers are reached through sockets
+    from tailrace.engines import lake
+
+    remote = engine not in (None, "local") or any(map(lake.is_one, files))  # reached through sockets
+    into = out if engine is None and not remote else None
+    if remote:
         files = gathered(files, engine, least, out, overwrite, quiet)
     confine([*files, topology, interactions, keys], [out, report, perfetto])
-    if engine == "local":
+    if engine == "local" and not remote:
         files = gathered(files, engine, least, out, overwrite, quiet)
     named = (server, place, topology, interactions, protocol, keep_queries, keys, began, log_format)
     run = read_files(files, *named, into, quiet, overwrite, verify)

@@ -67,10 +67,10 @@ def read_files(
 
 
 def gathered(
-    files: list[str], engine: str, threshold_ns: int | None, out: Path | None, overwrite: bool, quiet: bool
+    files: list[str], engine: str | None, threshold_ns: int | None, out: Path | None, overwrite: bool, quiet: bool
 ) -> list[str]:
-    """The run folder of what happened around the VLRT of many run folders. Without any VLRT, the command ends with a
-    sentence that says so."""
+    """The run folder of what happened around the VLRT of many run folders, a lake or a database. Without any VLRT, the
+    command ends with a sentence that says so."""
     import tempfile
 
     import typer
@@ -78,15 +78,17 @@ def gathered(
     from tailrace.engines import gathering
     from tailrace.units import format_duration
 
+    source = files[0] if len(files) == 1 else files
+    engine = engine or "local"
     with progress("Looking for VLRT", quiet):
-        found = gathering.survey(files, engine, threshold_ns)
+        found = gathering.survey(source, engine, threshold_ns)
     if not found.vlrt:
         long = format_duration(found.threshold_ns)
-        tell(f"None of the {found.requests:,} requests of {found.folders:,} run folders took {long} or longer.")
+        tell(f"None of the {found.requests:,} requests of {found.folders:,} {found.of} took {long} or longer.")
         raise typer.Exit
     into = out if out is not None else Path(tempfile.mkdtemp(prefix="tailrace-")) / "run"
     with progress("Fetching", quiet):
-        gathering.gather(files, engine, found, into, overwrite=overwrite)
+        gathering.gather(source, engine, found, into, overwrite=overwrite)
     return [str(into)]
 
 

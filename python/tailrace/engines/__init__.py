@@ -127,7 +127,7 @@ def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
     """The sums of a source, made by an engine, in any order."""
     one = Here() if engine == LOCAL else opened(engine)
     if isinstance(one, Reducing):
-        yield from one.partials(_named(source), plan)
+        yield from one.partials(named(source), plan)
         return
     from tailrace.engines.tasks import reduce_file
 
@@ -184,8 +184,10 @@ def _is_folder_of_runs(source: Source) -> bool:
     return isinstance(source, str | PathLike) and Path(source).is_dir() and not (Path(source) / VISITS.file).exists()
 
 
-def _named(source: Source) -> list[str]:
+def named(source: Source) -> list[str]:
     """For a database: files that exist, else the name of a table."""
+    if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
+        source = str(source[0])
     if isinstance(source, str) and not (source and Path(source).exists()):
         return [source]
     return files(source)

@@ -27,11 +27,11 @@ class Engine:
         try:
             for one in source:
                 table = f"file({literal(one)}, 'Parquet')" if Path(one).exists() else name(one)
-                yield sql.reduced(table, partial(self._rows, source=one), one, plan)
+                yield sql.reduced(table, partial(self.rows, source=one), one, plan)
         finally:
             self._session.close()
 
-    def _rows(self, query: str, source: str) -> pl.DataFrame:
+    def rows(self, query: str, source: str) -> pl.DataFrame:
         try:
             content = self._session.query(query, "Parquet").bytes()
         except Exception as error:  # chDB raises its own class, or RuntimeError

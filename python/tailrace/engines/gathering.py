@@ -1,18 +1,19 @@
 """Two passes over many run folders, so that only little moves: where are the VLRT, and what happened around them?
 
 ```text
-pass 1   each run folder: its number of requests, and when its VLRT were sent        (a few numbers move)
+pass 1   each shard: its number of requests, and when its VLRT were sent        (a few numbers move)
          the driver: spans around these moments, the ones with the most VLRT first
-pass 2   each run folder: its rows in these spans                                     (minutes out of a day move)
+pass 2   each shard: its rows in these spans                                     (minutes out of a day move)
          the driver: one run folder, which is diagnosed like any other
 ```
+
+A shard is a run folder, a file of visits (`shards`), or a run in a database (`database`).
 """
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -22,7 +23,10 @@ import polars as pl
 
 from tailrace import dataset, engines
 from tailrace.dataset import TABLES, Dataset, Writer
+from tailrace.engines import database, lake
 from tailrace.engines.here import Engine as Here
+from tailrace.engines.parts import Plan
+from tailrace.engines.shards import MOMENTS_MAX, Shard, Span, count_slow, requests_of, rows_of, topology_of
 from tailrace.errors import InputError
 from tailrace.topology import Topology
 from tailrace.units import SECOND, format_duration
@@ -33,12 +37,8 @@ after 15 s, so its loss is in the span, too."""
 SPANS_NS_MAX = 1800 * SECOND
 """Of all spans together."""
 NUMBER_MAX = 1 << 62
-MOMENTS_MAX = 100_000
-"""Moments that one run folder reports; of more, every n-th."""
 _NUMBERS = {"visit": "visit", "parent": "visit", "request": "request"}
 """Column → what its numbers count."""
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,26 @@ class Survey:
     vlrt: int
     moments: tuple[int, ...]
     threshold_ns: int
+    of: str = "run folders"
+    """What `folders` counts."""
 
 
 def survey(source: engines.Source, engine: str, threshold_ns: int | None = None) -> Survey:
-    """Count the requests and the VLRT of all run folders of a source."""
+    """Count the requests and the VLRT of all shards of a source."""
     from tailrace.diagnosis.vlrt import THRESHOLD_NS  # workers do without the diagnosis
 
     threshold = THRESHOLD_NS if threshold_ns is None else threshold_ns
-    tasks = [(folder, threshold) for folder in folders(source)]
-    requests = vlrt = 0
-    moments: list[int] = []
-    for _, (count, slow, sent) in engines.answers(_mapping(engine), count_slow, tasks):
-        requests, vlrt = requests + count, vlrt + slow
-        moments += sent
-    return Survey(len(tasks), requests, vlrt, tuple(sorted(moments)), threshold)
+    if (one := _database(engine)) is not None:
+        tables = engines.named(source)
+        counted = [one.count_slow(table, threshold, MOMENTS_MAX) for table in tables]
+        of = "tables"
+    else:
+        tasks = [(name, threshold) for name in shards(source)]
+        counted = [found for _, found in engines.answers(_mapping(engine), count_slow, tasks)]
+        of = "files of visits" if any(_is_file(name) for name, _ in tasks) else "run folders"
+    moments = sorted(moment for _, _, sent in counted for moment in sent)
+    requests, vlrt = sum(count for count, _, _ in counted), sum(slow for _, slow, _ in counted)
+    return Survey(len(counted), requests, vlrt, tuple(moments), threshold, of)
 
 
 def gather(
@@ -71,19 +77,24 @@ def gather(
 ) -> Dataset:
     """Write the run folder `out` of the rows around the VLRT. The same rows come from every engine."""
     spans, left_out = around(found.moments)
-    names = folders(source)
-    tasks = [(folder, spans) for folder in names]
-    shards: dict[int, dict[str, pl.DataFrame]] = {}
-    for number, content in engines.answers(_mapping(engine), rows_of, tasks):
-        shards[number] = {name: pl.read_ipc(io.BytesIO(table)) for name, table in content.items()}
+    if (one := _database(engine)) is not None:
+        fetched = [shard for table in engines.named(source) for shard in one.around(table, spans)]
+    else:
+        plan = Plan(SECOND, begin=spans[0][0], end=spans[-1][1]) if spans else None
+        names = shards(source, plan)
+        tasks = [(name, spans) for name in names]
+        content = dict(engines.answers(_mapping(engine), rows_of, tasks))
+        fetched = list(_united([(name, Shard.from_bytes(content[number])) for number, name in enumerate(names)]))
     with dataset.create(out, overwrite) as writer:
-        _write(writer, [shards[number] for number in range(len(tasks))])
-        _describe(writer, [Dataset.open(name) for name in names], found, spans, left_out)
+        _write(writer, [_complete(shard) for shard in fetched])
+        _describe(writer, fetched, found, spans, left_out)
     return Dataset.open(out)
 
 
-def folders(source: engines.Source) -> list[str]:
-    """The run folders of a source."""
+def shards(source: engines.Source, plan: Plan | None = None) -> list[str]:
+    """The run folders of a source, and files of visits of a lake."""
+    if lake.is_one(source):
+        return lake.shards(source, plan)
     return [str(Path(table).parent) for table in engines.files(source)]
 
 
@@ -109,40 +120,46 @@ def around(moments: Sequence[int]) -> tuple[list[Span], int]:
     return sorted(kept), left_out
 
 
-def count_slow(task: tuple[int, tuple[str, int]]) -> tuple[int, tuple[int, int, list[int]]]:
-    """Pass 1 of a run folder: its requests, its VLRT, and when these were sent."""
-    number, (folder, threshold) = task
-    run = Dataset.open(folder)
-    requests = run.requests().select("sent", "end")
-    slow = requests.filter(pl.col("end") - pl.col("sent") >= threshold).select("sent").collect()["sent"].sort()
-    count = int(requests.select(pl.len()).collect().item())
-    return number, (count, len(slow), slow.gather_every(max(1, -(-len(slow) // MOMENTS_MAX))).to_list())
-
-
-def rows_of(task: tuple[int, tuple[str, list[Span]]]) -> tuple[int, dict[str, bytes]]:
-    """Pass 2 of a run folder: its rows that overlap a span, by table."""
-    number, (folder, spans) = task
-    run = Dataset.open(folder)
-    found = {}
-    for name, table in TABLES.items():
-        begin = pl.col("sent" if name == "visits" else table.begin)
-        inside = pl.any_horizontal(
-            pl.lit(False), *((begin < last) & (pl.col(table.end) >= first) for first, last in spans)
-        )
-        rows = getattr(run, name)().filter(inside).with_columns(pl.col(pl.Categorical).cast(pl.String)).collect()
-        if rows.height:
-            into = io.BytesIO()
-            rows.write_ipc(into, compression="zstd")
-            found[name] = into.getvalue()
-    return number, found
+def _database(engine: str) -> database.Database | None:
+    if engine == engines.LOCAL:
+        return None
+    one = engines.opened(engine)
+    return database.Database(one) if isinstance(one, database.Asking) else None
 
 
 def _mapping(engine: str) -> engines.Mapping:
     return engines.mapping(engine, "read run folders") or Here()
 
 
+def _is_file(name: str) -> bool:
+    return not lake.is_folder(name) and not Path(name).is_dir()
+
+
+def _united(named: Sequence[tuple[str, Shard]]) -> Iterator[Shard]:
+    """Run folders are shards of their own. The files of one table share their numbers, so they are one shard; if
+    numbers repeat, each file has its own."""
+    files = [shard.tables["visits"] for name, shard in named if _is_file(name)]
+    united = pl.concat(files, how="diagonal") if files else pl.DataFrame()
+    if files and united["visit"].is_unique().all():
+        yield from (shard for name, shard in named if not _is_file(name))
+        yield Shard({"visits": united})
+    else:
+        yield from (shard for _, shard in named)
+
+
+def _complete(shard: Shard) -> Mapping[str, pl.DataFrame]:
+    """With the requests that its visits show, if it has none and no topology that shows where they enter."""
+    if shard.topology is not None or "requests" in shard.tables or "visits" not in shard.tables:
+        return shard.tables
+    visits = shard.tables["visits"]
+    numbered = visits.with_columns(
+        pl.when(pl.col("parent").is_null()).then(pl.coalesce("request", "visit")).otherwise("request").alias("request")
+    )
+    return {**shard.tables, "visits": numbered, "requests": requests_of(visits.lazy()).collect()}
+
+
 def _write(writer: Writer, shards: Sequence[Mapping[str, pl.DataFrame]]) -> None:
-    """The tables of all run folders; numbers of visits and requests begin after those of the folder before."""
+    """The tables of all shards; numbers of visits and requests begin after those of the shard before."""
     tables: dict[str, list[pl.DataFrame]] = {name: [] for name in TABLES}
     after = Counter[str]()
     for shard in shards:
@@ -151,8 +168,9 @@ def _write(writer: Writer, shards: Sequence[Mapping[str, pl.DataFrame]]) -> None
             tables[name].append(rows.with_columns(moved[column] for column in _NUMBERS if column in rows.columns))
         for of in ("visit", "request"):
             columns = [column for column, counted in _NUMBERS.items() if counted == of]
-            numbers = [rows[column].max() for rows in shard.values() for column in columns if column in rows.columns]
-            after[of] += 1 + max((number for number in numbers if isinstance(number, int)), default=0)
+            largest = [rows[column].max() for rows in shard.values() for column in columns if column in rows.columns]
+            if numbers := [number for number in largest if isinstance(number, int)]:
+                after[of] += 1 + max(numbers)
             if after[of] >= NUMBER_MAX:
                 raise InputError("visits.parquet", f"numbers of a {of} reach {after[of]}", "they must fit into 64 bits")
     for name, frames in tables.items():
@@ -164,15 +182,21 @@ def _write(writer: Writer, shards: Sequence[Mapping[str, pl.DataFrame]]) -> None
             writer.write_table(name, rows)
 
 
-def _describe(writer: Writer, runs: Sequence[Dataset], found: Survey, spans: Sequence[Span], left_out: int) -> None:
+def _describe(writer: Writer, fetched: Sequence[Shard], found: Survey, spans: Sequence[Span], left_out: int) -> None:
     writer.maker = "tailrace diagnose --engine"
-    writer.topology = _topology([run.topology for run in runs])
-    for run in runs:
-        for what, count in run.manifest.lost.items():
+    shown = [
+        topology_of(shard.tables["visits"]) if shard.topology is None else shard.topology
+        for shard in fetched
+        if shard.topology is not None or "visits" in shard.tables
+    ]
+    writer.topology = _topology(shown) if shown else Topology()
+    for shard in fetched:
+        for what, count in shard.lost.items():
             writer.lose(what, count)
+        writer.notes += shard.notes
     length = format_duration(sum(end - begin for begin, end in spans))
     writer.notes.append(
-        f"of {found.folders:,} run folders with {found.requests:,} requests, of which {found.vlrt:,} took "
+        f"of {found.folders:,} {found.of} with {found.requests:,} requests, of which {found.vlrt:,} took "
         f"{format_duration(found.threshold_ns)} or longer, this is what happened around those: {length}"
     )
     if left_out:

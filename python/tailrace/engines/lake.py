@@ -18,12 +18,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import IO, Any, TypeGuard
 from urllib.parse import urlsplit, urlunsplit
 
 import polars as pl
 
-from tailrace.dataset.schema import VISITS
+from tailrace.dataset.manifest import MANIFEST
+from tailrace.dataset.overwriting import TOPOLOGY
+from tailrace.dataset.schema import TABLES, VISITS
 from tailrace.engines.parts import Plan
 from tailrace.errors import InputError, UsageError
 
@@ -52,6 +54,67 @@ def tables(source: str, plan: Plan | None = None) -> list[str]:
     return wanted
 
 
+def shards(source: str, plan: Plan | None = None) -> list[str]:
+    """The run folders of a source, which end in a slash, and its files of visits that lie in none."""
+    found = tables(source, plan)
+    with _missing_explained():
+        try:
+            return [_folder(one) or one for one in found]
+        except OSError as error:
+            raise _unreadable(source, error) from error
+
+
+def is_folder(name: str) -> bool:
+    """Whether a shard is a run folder in a store."""
+    parts = urlsplit(name)
+    return parts.scheme in STORES and parts.path.endswith("/")
+
+
+def _folder(file: str) -> str | None:
+    """The run folder that a table of visits lies in."""
+    parts = urlsplit(file)
+    if parts.scheme not in STORES or Path(parts.path).name != VISITS.file:
+        return None
+    folder = urlunsplit(parts._replace(path=parts.path.removesuffix(VISITS.file)))
+    return folder if _exists(_beside(folder, MANIFEST)) else None
+
+
+def _beside(folder: str, name: str) -> str:
+    parts = urlsplit(folder)
+    return urlunsplit(parts._replace(path=parts.path + name))
+
+
+def _exists(uri: str) -> bool:
+    from pyarrow.fs import FileType
+
+    system, name = _opened(uri)
+    return bool(system.get_file_info(name).type == FileType.File)
+
+
+@contextmanager
+def local_folder(folder: str) -> Iterator[Path]:
+    """A copy of a run folder in a store; it has what a run folder must have, and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="tailrace-") as copy:
+        with _missing_explained():
+            try:
+                for name in (MANIFEST, TOPOLOGY, *(table.file for table in TABLES.values())):
+                    if _exists(_beside(folder, name)):
+                        with (Path(copy) / name).open("wb") as file:
+                            _copy(_beside(folder, name), file)
+            except OSError as error:
+                raise _unreadable(folder, error) from error
+        yield Path(copy)
+
+
+def _copy(uri: str, into: IO[bytes]) -> None:
+    system, name = _opened(uri)
+    size = system.get_file_info(name).size
+    if size is None or size > FILE_BYTES_MAX:
+        raise InputError(uri, f"it has {size} bytes", f"files of {FILE_BYTES_MAX} bytes can be read")
+    with system.open_input_stream(name) as stream:
+        shutil.copyfileobj(stream, into, 1 << 20)
+
+
 @contextmanager
 def local(path: str) -> Iterator[str]:
     """The path of a file here; of an object in a store, that of a copy."""
@@ -61,12 +124,7 @@ def local(path: str) -> Iterator[str]:
     with tempfile.NamedTemporaryFile(prefix="tailrace-", suffix=".parquet") as copy:
         with _missing_explained():
             try:
-                system, name = _opened(path)
-                size = system.get_file_info(name).size
-                if size is None or size > FILE_BYTES_MAX:
-                    raise InputError(path, f"it has {size} bytes", f"files of {FILE_BYTES_MAX} bytes can be read")
-                with system.open_input_stream(name) as stream:
-                    shutil.copyfileobj(stream, copy, 1 << 20)
+                _copy(path, copy)
                 copy.flush()
             except OSError as error:
                 raise _unreadable(path, error) from error

@@ -7,7 +7,7 @@ database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -18,6 +18,16 @@ from tailrace.errors import InputError
 
 HALF = 1 << 32
 RESULT = ("server", "interaction", "window", "arrivals", "departures", "vlrt", "drops", "area_ns", "high", "low")
+
+
+@dataclass(frozen=True)
+class SpanColumns:
+    """Where a table of spans has what connects them."""
+
+    trace: str
+    id: str
+    parent: str
+    status: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,12 @@ class Shape:
     """Which rows are visits."""
     before: str = ""
     """A condition on the order key for visits that arrived before the moment {end}."""
+    span: SpanColumns | None = None
+    """None: a row is a visit."""
+    root: str = "isNull(parent)"
+    """Which visits are requests: those without a caller."""
+    kind: str = ""
+    """The kind of a span."""
 
 
 SERVING = "(2, 5)"
@@ -55,6 +71,9 @@ SHAPES = (
         *("toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)", "toUnixTimestamp64Nano(Timestamp)", "toInt64(0)"),
         only="SpanKind IN ('Server', 'SPAN_KIND_SERVER', 'Consumer', 'SPAN_KIND_CONSUMER')",
         before="Timestamp < fromUnixTimestamp64Nano({end})",
+        span=SpanColumns("TraceId", "SpanId", "ParentSpanId", "StatusCode"),
+        root="ParentSpanId = ''",
+        kind="SpanKind",
     ),
     Shape(
         "signoz_index_v3 of SigNoz",
@@ -67,6 +86,9 @@ SHAPES = (
         ),
         only=f"kind IN {SERVING}",
         before="toInt64(ts_bucket_start) <= intDiv({end}, 1000000000) AND timestamp < fromUnixTimestamp64Nano({end})",
+        span=SpanColumns("trace_id", "span_id", "parent_span_id", "status_code"),
+        root="parent_span_id = ''",
+        kind="kind",
     ),
     Shape(
         "signoz_index_v2 of SigNoz",
@@ -75,6 +97,9 @@ SHAPES = (
         *("toUnixTimestamp64Nano(timestamp) + toInt64(durationNano)", "toUnixTimestamp64Nano(timestamp)", "toInt64(0)"),
         only=f"kind IN {SERVING}",
         before="timestamp < fromUnixTimestamp64Nano({end})",
+        span=SpanColumns("traceID", "spanID", "parentSpanID", "statusCode"),
+        root="parentSpanID = ''",
+        kind="kind",
     ),
     Shape(
         "spans of Jaeger",
@@ -83,6 +108,9 @@ SHAPES = (
         *("toUnixTimestamp64Nano(start_time) + toInt64(duration)", "toUnixTimestamp64Nano(start_time)", "toInt64(0)"),
         only="lower(kind) IN ('server', 'consumer')",
         before="start_time < fromUnixTimestamp64Nano({end})",
+        span=SpanColumns("trace_id", "id", "parent_span_id", "status_code"),
+        root="parent_span_id = ''",
+        kind="kind",
     ),
 )
 
@@ -130,6 +158,45 @@ def query(table: str, of: Shape, plan: Plan) -> str:
         f"ifNull(sumIf((departure - arrival) % {HALF}, sign = -1), 0) AS low "
         f"FROM ({events}) GROUP BY server, interaction, window"
     )
+
+
+def counts(table: str, of: Shape, threshold_ns: int) -> str:
+    """The number of requests, and of those that took so long or longer."""
+    return f"SELECT count() AS requests, countIf(took >= {threshold_ns}) AS slow FROM ({_requests(table, of)})"
+
+
+def slow(table: str, of: Shape, threshold_ns: int, step: int) -> str:
+    """When those were sent; every `step`-th of them."""
+    found = f"SELECT sent, row_number() OVER (ORDER BY sent) AS row FROM ({_requests(table, of)}) "
+    return f"SELECT sent FROM ({found} WHERE took >= {threshold_ns}) WHERE row % {step} = {1 % step} ORDER BY sent"
+
+
+def _requests(table: str, of: Shape) -> str:
+    return (
+        f"SELECT {of.sent} AS sent, {of.departure} - {of.sent} AS took FROM {table} WHERE ({of.only}) AND ({of.root})"
+    )
+
+
+def around(table: str, begin: str, end: str, spans: Sequence[tuple[int, int]]) -> str:
+    """All columns of the rows that overlap a span."""
+    return f"SELECT * FROM {table} WHERE {_inside(f'ifNull({begin}, {end})', end, spans)}"
+
+
+def spans_around(table: str, of: Shape, span: SpanColumns, spans: Sequence[tuple[int, int]]) -> str:
+    """The spans of any kind that overlap a span of time, as a file of spans has them."""
+    pruned = f" AND {of.before.format(end=max(end for _, end in spans))}" if spans else ""
+    columns = {"TraceID": span.trace, "SpanID": span.id, "ParentSpanID": span.parent, "StatusCode": span.status}
+    named = ", ".join(f"toString({column}) AS {name}" for name, column in columns.items())
+    return (
+        f"SELECT {named}, {of.server} AS ServiceName, {of.interaction} AS SpanName, toString({of.kind}) AS SpanKind, "
+        f"{of.arrival} AS StartTimeUnixNano, {of.departure} AS EndTimeUnixNano FROM {table} "
+        f"WHERE {_inside(of.arrival, of.departure, spans)}{pruned}"
+    )
+
+
+def _inside(begin: str, end: str, spans: Sequence[tuple[int, int]]) -> str:
+    inside = [f"({begin} < {last} AND {end} >= {first})" for first, last in spans]
+    return f"({' OR '.join(inside) or '0'})"
 
 
 def part(rows: pl.DataFrame) -> Part:

@@ -1,4 +1,4 @@
-"""What a worker does, one file or run folder a task. Engines find these functions by their names."""
+"""What a worker does, one file a task. Engines find this function by its name."""
 
 from __future__ import annotations
 
