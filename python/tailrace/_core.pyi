@@ -38,6 +38,22 @@ def cut_lines(block: bytes, plan: str) -> ArrowStream:
     `plan` is documented in crates/core/src/lines/mod.rs. ValueError: it cannot be followed.
     """
 
+class Names:
+    """Names of interactions; the same name for requests that do the same work (crates/core/src/capture/names.rs)."""
+
+    def of_request(self, method: str, target: str) -> str:
+        """The name of a request by its method and the path or URL that it asked for."""
+
+    def of_statement(self, sql: str) -> str:
+        """The name of a statement of SQL: its command and first table."""
+
+def folded_word(word: str) -> str:
+    """A plain word as it is, `{id}` for an identifier, `{}` for anything else."""
+
+def without_rare_words(counted: list[tuple[str, str, int]]) -> list[tuple[str, str]]:
+    """What names with a path become, by server, name and how many requests have it: a word that fewer than three
+    requests of each server share is folded."""
+
 SAMPLING_NS: tuple[int, int]
 """The shortest and the longest time between two samples of the recorder."""
 

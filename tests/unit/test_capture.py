@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from builders import visits
@@ -15,6 +16,7 @@ from tailrace import _core, readers
 from tailrace.errors import InputError, OutputError, TailraceError, UsageError
 from tailrace.readers import capture
 from tailrace.readers.decoding import PROTOCOLS
+from tailrace.units import SECOND
 
 PCAP = b"\xd4\xc3\xb2\xa1\2\0\4\0" + bytes(9) + b"\1\0\0\1\0\0\0"
 Engine = Callable[..., str]
@@ -108,12 +110,15 @@ def test_notes_name_quic_as_what_is_not_read() -> None:
 
 def test_notes_name_lookups_that_were_sent_again(tmp_path: Path) -> None:
     run = readers.read(Path(__file__).parents[1] / "golden/captures/dns.pcap", out=tmp_path / "run")
-    assert [note.removeprefix("dns.pcap: ") for note in run.manifest.notes if "DNS" in note] == [
+    assert [note for note in run.manifest.notes if "DNS" in note] == [
         "1 DNS queries over UDP were sent again, of 3; the slowest answer came after 5 s. A client waits for a name "
-        "before it connects, so no visit contains this time"
+        "before it connects, and the visit of the server that it then calls does not contain this wait"
     ]
-    report = {"files": [{"path": "a.pcap", "lookups": {"queries": 7, "repeated": 0, "unanswered": 2}}]}
-    assert capture.notes(report) == ["a.pcap: 2 of 7 DNS queries over UDP have no answer in the capture"]
+    lost = run.visits().filter(pl.col("data_drops") > 0).collect()
+    assert [(row["departure"] - row["sent"]) // SECOND for row in lost.iter_rows(named=True)] == [5]
+    assert run.events().collect().height == 1
+    report = {"lookups": {"queries": 7, "repeated": 0, "unanswered": 2}}
+    assert capture.notes(report) == ["2 of 7 DNS queries over UDP have no answer in the captures, and make no visit"]
 
 
 def test_a_key_log_that_cannot_be_one_is_refused(packets: Path, tmp_path: Path) -> None:

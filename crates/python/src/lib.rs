@@ -7,6 +7,7 @@ mod guard;
 mod lines;
 #[cfg(target_os = "linux")]
 mod load;
+mod names;
 mod progress;
 #[cfg(target_os = "linux")]
 mod record;
@@ -41,6 +42,9 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(load::load_worker, m)?)?;
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(load::load_tables, m)?)?;
+    m.add_class::<names::Names>()?;
+    m.add_function(wrap_pyfunction!(names::folded_word, m)?)?;
+    m.add_function(wrap_pyfunction!(names::without_rare_words, m)?)?;
     m.add_class::<replay::Replay>()?;
     m.add_class::<replay::Section>()?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from tailrace.bounds import UNDATED_NS
+from tailrace.readers.daytimes import Daytimes
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND
@@ -26,7 +26,6 @@ _LINE = re.compile(
     r"(\d\d):(\d\d):(\d\d)\s+-?\d{1,9}\s+(?:\S{1,32}\s+)?[46]\s+\S{1,64}:\d{1,5}\s+([RLF]?)>\s*\S{1,64}:\d{1,5}\s+(\S{1,20})"
     r"(?:\s+\(([A-Z|]{0,40})\))?"
 )
-_DAY = 86_400 * SECOND
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -34,19 +33,15 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, samples, counts = Found(undated=not source.began), Sampled(), Counter[tuple[int, str]]()
-    began = source.began[0] if source.began else UNDATED_NS
-    midnight, last, seen = began // _DAY * _DAY, -1, set[int]()
+    found, samples, counts = Found(), Sampled(), Counter[tuple[int, str]]()
+    days, seen = Daytimes(source), set[int]()
     for line_number, line in source.lines(found):
         match = _LINE.match(line)
         if match is None:
             if line[:1].isdigit():
                 found.damaged(source.path.name, line_number)
             continue
-        second = int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3])
-        midnight += _DAY * (second < last - 43_200)
-        last = second
-        moment = midnight + (second + 1) * SECOND
+        moment = days.moment(match[1], match[2], match[3]) + SECOND
         counts[moment, _metric(match)] += 1
         seen.add(moment)
         if len(counts) >= samples.most:
@@ -58,11 +53,7 @@ def read(source: Source) -> Found:
         if samples.full:
             break
     samples.into(found, source, "there is no packet in it")
-    if found.undated:
-        name = source.place or source.path.name
-        found.notes.append(
-            f"{source.path.name}: it has times of day and no date, and is dated 2000-01-01. Pass --began {name}=MOMENT"
-        )
+    days.date(found)
     return found
 
 

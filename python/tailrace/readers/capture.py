@@ -232,28 +232,28 @@ def _servers(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return seen
 
 
-def _lookups(path: str, counts: Mapping[str, int]) -> Iterator[str]:
+def _lookups(counts: Mapping[str, int]) -> Iterator[str]:
     """Notes about names that were looked up over UDP with more than one try, or without an answer."""
     queries, repeated, unanswered = (counts.get(key, 0) for key in ("queries", "repeated", "unanswered"))
     if repeated:
         yield (
-            f"{path}: {repeated} DNS queries over UDP were sent again, of {queries}; the slowest answer came after "
-            f"{format_duration(counts['longest_ns'])}. A client waits for a name before it connects, so no visit "
-            "contains this time"
+            f"{repeated} DNS queries over UDP were sent again, of {queries}; the slowest answer came after "
+            f"{format_duration(counts['longest_ns'])}. A client waits for a name before it connects, and the visit of "
+            "the server that it then calls does not contain this wait"
         )
     if unanswered:
-        yield f"{path}: {unanswered} of {queries} DNS queries over UDP have no answer in the capture"
+        yield f"{unanswered} of {queries} DNS queries over UDP have no answer in the captures, and make no visit"
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:
     """Notes for the reader about how the captures were read."""
     said = [str(note) for note in report.get("notes", [])]
+    said.extend(_lookups(report.get("lookups", {})))
     for file in report.get("files", []):
         for loss in file.get("losses", []):
             said.append(f"{file['path']}: at byte {loss['offset']}: {loss['reason']} ({loss['bytes']} bytes lost)")
         if quic := file.get("not_tcp", {}).get("QUIC handshake"):
             said.append(f"{file['path']}: {quic} packets of QUIC handshakes: Tailrace does not read QUIC (HTTP/3)")
-        said.extend(_lookups(file["path"], file.get("lookups", {})))
         clock = file.get("clock", {})
         if clock.get("basis") == "unknown":
             said.append(

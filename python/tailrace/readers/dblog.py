@@ -22,7 +22,7 @@ from tailrace import units
 from tailrace.readers.accesslog_lines import json_table
 from tailrace.readers.elements import moment
 from tailrace.readers.layout import fields
-from tailrace.readers.naming import folded
+from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Server, Topology
@@ -36,10 +36,8 @@ _PG = re.compile(
     re.MULTILINE,
 )
 _SAID = re.compile(r"^duration: (\d{1,9}\.\d{1,3}) ms(.*)", re.DOTALL)
-_STATEMENT = re.compile(r"^\s+(?:statement|execute [^:]{0,80}|parse [^:]{0,80}|bind [^:]{0,80}|plan): *(.*)", re.DOTALL)
-_SQL = re.compile(r"\s*(?:Query Text: *)?([A-Za-z]{3,20})\b")
-_TABLE = re.compile(
-    r"\b(?:from|into|update|table|join)\s+[`\"\[]?(?:\w{1,64}[`\"\]]?\.[`\"\[]?)?(\w{1,64})", re.IGNORECASE
+_STATEMENT = re.compile(
+    r"^\s+(?:statement|execute [^:]{0,80}|parse [^:]{0,80}|bind [^:]{0,80}|plan):\s*(?:Query Text: *)?(.*)", re.DOTALL
 )
 _THRESHOLD_NS = 10 * units.MILLISECOND
 """If no query was shorter, the log has a threshold. MySQL's is 10 s by default, and PostgreSQL has none."""
@@ -65,7 +63,7 @@ def _is_pg_table(text: str) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, stays, name = Found(), Stays(), source.path.name
+    found, stays, names, name = Found(), Stays(), Names(), source.path.name
     head = text_head(source.head()) or ""
     mysql = bool(_QUERY_TIME.search(head))
     server = source.place or ("mysql" if mysql else "postgresql")
@@ -74,7 +72,15 @@ def read(source: Source) -> Found:
     for query in _mysql(source, found) if mysql else _postgresql(source, found, zones):
         shortest = query.duration if shortest is None else min(shortest, query.duration)
         stays.add(
-            Stay(server, query.begin, query.begin, query.begin + query.duration, "ok", _named(query.sql), entry=True)
+            Stay(
+                server,
+                query.begin,
+                query.begin,
+                query.begin + query.duration,
+                "ok",
+                names.of_statement(query.sql),
+                entry=True,
+            )
         )
         if stays.full:
             break
@@ -165,10 +171,3 @@ def _pg(stamp: str, zone: str, took_ms: str, rest: str) -> _Query | None:
     duration = round(float(took_ms) * units.MILLISECOND)
     statement = _STATEMENT.match(rest)
     return _Query(end - duration, duration, statement[1] if statement else "")
-
-
-def _named(sql: str) -> str | None:
-    """The command and its first table: no value of a statement is kept."""
-    command, of = _SQL.match(sql), _TABLE.search(sql[:2000])
-    words = [command[1].upper() if command else "", folded(of[1]) if of else ""]
-    return " ".join(word for word in words if word) or None

@@ -20,7 +20,7 @@ from tailrace.readers.gclog_run import RESOLUTION
 from tailrace.units import format_duration, format_share
 
 _COLLECTS = re.compile(r"Collect|GC|^G1|^Gen|^Z(?:Mark|Relocate|Verify|Op)|^XMark|^XRelocate|^Shenandoah")
-_BRIEF = 10 * units.MILLISECOND
+BRIEF = 10 * units.MILLISECOND
 """A stop this short cannot explain a slow request, whatever its cause."""
 _DIFFERENCE = 0.05
 _NESTED_MAX = 64
@@ -43,7 +43,7 @@ class Stop:
         """`gc` if pauses of the collector are at least half of it, else `safepoint`."""
         length = self.end - self.begin
         if self.longest:
-            return "gc" if length <= _BRIEF or 2 * self.collection >= length else "safepoint"
+            return "gc" if length <= BRIEF or 2 * self.collection >= length else "safepoint"
         return "gc" if not self.around or _COLLECTS.search(self.detail) else "safepoint"
 
 

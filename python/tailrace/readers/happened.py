@@ -30,8 +30,9 @@ class Happened:
         self._rows.append((place, kind, begin, end, detail[:_DETAIL_MAX]))
         self.kinds.add(kind)
 
-    def into(self, found: Found, source: Source) -> None:
-        """Put the events into `found`."""
+    def into(self, found: Found, source: Source, *, placed: bool = True) -> None:
+        """Put the events into `found`; those that are not `placed` have the place of the file."""
         if self.full:
             found.filled(source.path.name, self.most, "events")
-        found.events.append(pl.DataFrame(self._rows, schema=_COLUMNS, orient="row"))
+        frame = pl.DataFrame(self._rows, schema=_COLUMNS, orient="row")
+        found.events.append(frame if placed else frame.drop("place"))

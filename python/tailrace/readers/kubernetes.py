@@ -1,23 +1,28 @@
-"""Events of Kubernetes: `kubectl get events --all-namespaces -o json`.
+"""Events of Kubernetes (`kubectl get events --all-namespaces -o json`), and how the containers of pods ended before
+(`kubectl get pods --all-namespaces -o json`).
 
 ```text
 {"kind": "List", "items": [{"kind": "Event", "reason": "OOMKilling", "involvedObject": {"kind": "Pod", "name": "app-1"},
     "firstTimestamp": "2026-11-20T16:49:00Z", "lastTimestamp": …, "count": 3, "message": "…"}]}
 ```
 The place is the object's name, and the kind is the reason: `k8s OOMKilling`. Of events that were counted together, the
-first and the last time are known.
+first and the last time are known. Of a pod, the last end of each container is known (`k8s OOMKilled`), and when it ran
+again: the event lasts from the one to the other.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from tailrace.errors import InputError
-from tailrace.readers.elements import elements, moment, table, text
+from tailrace.readers.elements import elements, moment, rows, table, text
 from tailrace.readers.happened import Happened
 from tailrace.readers.source import Found, Source, text_head
 
-_SEEN = re.compile(r'"items"\s*:\s*\[\s*\{[\s\S]{0,4000}?"(?:involvedObject|firstTimestamp|kind"\s*:\s*"Event)')
+_SEEN = re.compile(
+    r'"items"\s*:\s*\[\s*\{[\s\S]{0,4000}?"(?:involvedObject|firstTimestamp|kind"\s*:\s*"(?:Event|Pod)")'
+)
 _OPENING = re.compile(r'"items"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"apiVersion"\s*:')
 
@@ -28,9 +33,13 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, events = Found(), Happened()
+    found, events, pods = Found(), Happened(), 0
     for _, element in elements(source, found, _RESUME, _OPENING):
         event = table(element)
+        if event.get("kind") == "Pod":
+            pods += 1
+            _restarts(source, event, events)
+            continue
         about = table(event.get("involvedObject")) or table(event.get("regarding"))
         single = _moment(event.get("eventTime"))
         first = _moment(event.get("firstTimestamp")) or single
@@ -44,10 +53,27 @@ def read(source: Source) -> Found:
         events.add(place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail)
         if events.full:
             break
-    if not len(events):
+    if pods and not len(events):
+        found.notes.append(f"{source.path.name}: no container of its {pods} pods ended before")
+    elif not len(events):
         raise InputError(source.path, "there is no event in it", "docs/reference/readers.md lists what is read")
     events.into(found, source)
     return found
+
+
+def _restarts(source: Source, pod: dict[str, Any], events: Happened) -> None:
+    """How the containers of a pod ended the last time, and when they ran again."""
+    about = table(pod.get("metadata"))
+    place = source.place or text(about.get("name")) or "kubernetes"
+    for container in rows(table(pod.get("status")).get("containerStatuses")):
+        ended = table(table(container.get("lastState")).get("terminated"))
+        began = _moment(table(table(container.get("state")).get("running")).get("startedAt"))
+        end = _moment(ended.get("finishedAt"))
+        if end is not None and not events.full:
+            kind = f"k8s {text(ended.get('reason')) or 'Terminated'}"[:100]
+            code, times = ended.get("exitCode"), container.get("restartCount")
+            detail = f"container {container.get('name')}: exit code {code}, restarts so far: {times}"
+            events.add(place[:1000], kind, end, max(end, began or end), detail)
 
 
 def _moment(value: object) -> int | None:

@@ -22,14 +22,13 @@ from tailrace.readers.loadtests import form_of
 from tailrace.readers.loadtests.closed_loop import ClosedLoop, closed_loop
 from tailrace.readers.loadtests.sent import Form, Sent, authority
 from tailrace.readers.naming import Names, words_of
-from tailrace.readers.source import Found, Source, text_head
+from tailrace.readers.source import Found, Source
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Server, Topology
 
 
 def sniff(name: str, head: bytes) -> bool:
-    text = text_head(head)
-    return text is not None and form_of(text) is not None
+    return form_of(head) is not None
 
 
 def together(source: Source) -> str:
@@ -67,7 +66,7 @@ class _Test:
 def read(sources: Sequence[Source]) -> Found:
     found, test = Found(), _Test()
     for source in sources:
-        form = form_of(text_head(source.head()) or "")
+        form = form_of(source.head())
         if form is None:
             raise InputError(source.path, "Tailrace does not know this format of a load test", _MORE)
         loop = _read(source, found, form, test)

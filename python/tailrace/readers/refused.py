@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tailrace import bounds, foreign
 from tailrace.errors import InputError
-from tailrace.readers import conversions
+from tailrace.readers import conversions, jfr, pcp
 from tailrace.readers.layout import column_names, role
 from tailrace.readers.source import Source, text_head
 
@@ -106,8 +106,35 @@ _BINARY: tuple[tuple[bytes, str, tuple[str, ...], str], ...] = (
     (
         b"FLR\x00",
         "a recording of Java's Flight Recorder",
-        (),
-        "log with -Xlog:gc*,safepoint:file=gc.log:time,level,tags",
+        (
+            f"jfr print --json --stack-depth 1 --events {jfr.EVENTS} FILE > jfr.json",
+            "tailrace read NAME=jfr.json -o run",
+        ),
+        "Tailrace reads what the JDK prints of it",
+    ),
+    (
+        b"PERFILE2",
+        "a file of perf",
+        ("perf sched -i FILE script > sched.txt", "tailrace read NAME=sched.txt -o run"),
+        "Tailrace reads the switches of tasks that perf prints of it (perf sched record)",
+    ),
+    (
+        b"\x17\x08Dtracing",
+        "a file of trace-cmd",
+        ("trace-cmd report -i FILE > sched.txt", "tailrace read NAME=sched.txt -o run"),
+        "Tailrace reads the switches of tasks that trace-cmd prints of it (-e sched_switch)",
+    ),
+    *(
+        (
+            b"\x00\x00\x00\x84\x50\x05\x26" + version,
+            "an archive of Performance Co-Pilot",
+            (
+                f"pcp2json -a FILE -Z UTC -f %Y-%m-%dT%H:%M:%S.%f {pcp.METRICS} > pcp.json",
+                "tailrace read pcp.json -o run",
+            ),
+            "Tailrace reads what pcp2json prints of it",
+        )
+        for version in (b"\x02", b"\x03")
     ),
     (b"PK\x03\x04", "a zip archive", ("unzip FILE",), "unpack it; Tailrace may read its files"),
     (b"\xfd7zXZ\x00", "compressed with xz", ("xz -dk FILE",), "Tailrace unpacks only gzip and zstd; unpack this first"),

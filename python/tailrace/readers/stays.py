@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace import _core
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, YEAR_NS
 from tailrace.readers import attempts, room
-from tailrace.readers.rare import without_rare_words
 from tailrace.readers.source import Found
 
 _BYTES_PER_SAMPLE_PER_STAY = 4
@@ -152,10 +152,8 @@ _WIDTH = len(_COLUMNS)
 
 def _with_common_names(frame: pl.DataFrame, routes: Collection[str]) -> pl.DataFrame:
     names = frame.select(pl.col("server", "interaction").cast(pl.String)).drop_nulls()
-    counts = {
-        (server, name): count for server, name, count in names.group_by("server", "interaction").len().iter_rows()
-    }
-    common = {name: to for name, to in without_rare_words(counts).items() if name not in routes}
+    counts = names.group_by("server", "interaction").len().rows()
+    common = {name: to for name, to in _core.without_rare_words(counts) if name not in routes}
     renamed = pl.col("interaction").cast(pl.String).replace(common)
     return frame.with_columns(renamed.cast(pl.Categorical))
 

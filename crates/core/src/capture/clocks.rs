@@ -132,7 +132,8 @@ fn sketch(
         let (begin, end) = sketch.span.unwrap_or((time, time));
         sketch.span = Some((begin.min(time), end.max(time)));
         sketch.link = sketch.link.or(Some(packet.link));
-        if let Some(segment) = link::segment(&packet, bytes, 0, &mut Kinds::default()) {
+        let segment = link::segment(&packet, bytes, 0, &mut Kinds::default());
+        if let Some(segment) = segment.filter(|segment| !segment.datagram) {
             sketch.remember(&segment, capacity);
         }
         taken += 1;

@@ -20,6 +20,7 @@
 //! | `begin`, `end` | first and last packet, ns since the Unix epoch; null without packets |
 //! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses after the SYN), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
 //! | `counts` | see [`super::ledger::Counts`] |
+//! | `lookups` | DNS over UDP: see [`super::lookups::Report`] |
 //! | `apart` | attempts without evidence that a client made them: see [`super::crowd::Report`] |
 //! | `strangers` | `apart`: the same of those that turned out to be scans; `kept`: per server the failed attempts that are requests (`refused`, `unanswered`, `reset`) |
 //! | `graph` | see [`crate::callgraph::report::Report`] |
@@ -37,6 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::crowd;
 use super::flow::Flow;
 use super::ledger::{Counts, Ledger};
+use super::lookups;
 use super::merge::{segments, SourceOptions};
 use super::names::{Namer, Rule, NAMES_MAX, OTHER};
 use super::report::{FileReport, SourceReport};
@@ -87,6 +89,7 @@ pub struct Report {
     pub end: Option<i64>,
     pub servers: Vec<ServerReport>,
     pub counts: Counts,
+    pub lookups: lookups::Report,
     pub apart: Vec<crowd::Report>,
     pub strangers: strangers::Report,
     pub graph: callgraph::report::Report,
@@ -295,6 +298,7 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
         files: sources.files,
         servers,
         counts: ledger.counts.clone(),
+        lookups: ledger.lookups,
         apart: ledger.apart(),
         ..Report::default()
     }

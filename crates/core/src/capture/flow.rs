@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::connection::failed::LATE;
 use super::connection::{Connection, Next};
 use super::ledger::Ledger;
+use super::lookups::Lookups;
 use super::{Endpoint, Segment, SYN};
 
 /// Connections followed at once: about 0.7 kB each, 90 MB in all. Beyond that, connections that are
@@ -72,6 +73,7 @@ struct Slot {
 
 pub struct Flow {
     pub ledger: Ledger,
+    lookups: Lookups,
     by_key: FxHashMap<Key, u32>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
@@ -106,6 +108,7 @@ impl Flow {
     pub fn new(ledger: Ledger) -> Flow {
         Flow {
             ledger,
+            lookups: Lookups::default(),
             by_key: FxHashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -122,6 +125,9 @@ impl Flow {
     pub fn segment(&mut self, segment: &Segment<'_>) {
         if segment.time > self.now || segment.time < self.now.saturating_sub(SET_BACK) {
             self.pass_time(segment.time);
+        }
+        if segment.datagram {
+            return self.lookups.datagram(segment, &mut self.ledger);
         }
         if segment.from == segment.to {
             return;
@@ -354,6 +360,7 @@ impl Flow {
 
     /// The recording is over.
     pub fn finish(&mut self) {
+        self.lookups.finish(&mut self.ledger);
         let half_open = |slot: &&Slot| slot.connection.is_half_open();
         let half_open = self.slots.iter().flatten().filter(half_open);
         let strange = half_open.filter(|slot| !slot.connection.is_of_client(&self.ledger));

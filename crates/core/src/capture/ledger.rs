@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::attempt::Loss;
 use super::crowd::{self, Crowd};
+use super::lookups;
 use super::names::Namer;
 use super::servers::Servers;
 use super::tls::Keys;
@@ -141,6 +142,7 @@ pub struct Ledger {
     pub visits: Vec<Visit>,
     pub drops: Vec<Drop>,
     pub counts: Counts,
+    pub lookups: lookups::Report,
     pub apart: Apart,
     /// Secrets of TLS sessions.
     pub keys: Keys,

@@ -1,11 +1,10 @@
-//! From the bytes of a packet to its TCP segment: link layer, IP, tunnels, TCP.
+//! From the bytes of a packet to its TCP segment, or its datagram of DNS: link layer, IP, tunnels, TCP or UDP.
 //!
 //! Captures are often cut after 96 bytes, so lengths come from headers and never from the captured
 //! size; a packet is lost only if its TCP header was cut. Packets of other protocols are counted by
 //! kind; they are not errors.
 
 mod headers;
-pub mod lookups;
 mod tunnel;
 #[cfg(test)]
 mod tunnel_tests;
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use self::headers::{ethernet, Network};
-use self::lookups::Lookups;
+use super::lookups;
 use super::packet::Packet;
 use super::{Endpoint, Segment, PSH};
 
@@ -93,17 +92,17 @@ pub const NOT_TCP: [&str; 11] = [
 /// The most headers of one kind in a row; no real packet has more.
 const STACKED_MAX: usize = 8;
 const TCP: u8 = 6;
+const UDP_HEADER: usize = 8;
 /// TCP in the shortest frame of Ethernet: 46 bytes, of which IP's header takes 20 or more.
 const PADDED_MAX: usize = 26;
 
 type Parsed<T> = Result<T, NotTcp>;
 
-/// Packets that are not segments, those in tunnels, and what the former say about lookups of names.
+/// Packets that are not segments of TCP, and those in tunnels.
 #[derive(Default)]
 pub struct Kinds {
     not_tcp: [u64; NOT_TCP.len()],
     tunnels: tunnel::Counts,
-    pub lookups: Lookups,
 }
 
 impl Kinds {
@@ -130,15 +129,15 @@ pub fn segment<'a>(
     file: u16,
     kinds: &mut Kinds,
 ) -> Option<Segment<'a>> {
-    match parse(packet, bytes, file, kinds) {
-        Ok(segment) => Some(segment),
-        Err(kind) => {
-            if let Some(count) = kinds.not_tcp.get_mut(kind as usize) {
-                *count += 1;
-            }
-            None
-        }
+    let (segment, not_tcp) = match parse(packet, bytes, file, kinds) {
+        Ok(segment) if segment.datagram => (Some(segment), Some(NotTcp::Udp)),
+        Ok(segment) => (Some(segment), None),
+        Err(kind) => (None, Some(kind)),
+    };
+    if let Some(count) = not_tcp.and_then(|kind| kinds.not_tcp.get_mut(kind as usize)) {
+        *count += 1;
     }
+    segment
 }
 
 #[inline]
@@ -163,11 +162,12 @@ fn parse<'a>(
     let wire = (packet.wire as usize).max(bytes.len()).saturating_sub(at);
     let mut network = network(ip, wire)?;
     if network.protocol != TCP {
-        network = tunnel::inside(network, &mut kinds.tunnels, |datagram| {
-            kinds.lookups.see(datagram, packet.time);
-        })?;
+        network = tunnel::inside(network, &mut kinds.tunnels)?;
     }
-    tcp(network, packet.time, file, interface)
+    match network.protocol {
+        TCP => tcp(network, packet.time, file, interface),
+        _ => datagram(network, packet.time, file, interface),
+    }
 }
 
 #[inline]
@@ -297,7 +297,43 @@ fn tcp(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segme
         payload: payload.get(..len).unwrap_or(payload),
         file,
         interface,
+        datagram: false,
     })
+}
+
+#[cold]
+fn datagram(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segment<'_>> {
+    let payload = inner.bytes.get(UDP_HEADER..).ok_or(NotTcp::Cut)?;
+    let len = inner.len.checked_sub(UDP_HEADER).ok_or(NotTcp::Malformed)?;
+    let end = |ip, at| {
+        Ok(Endpoint {
+            ip,
+            port: short(inner.bytes, at)?,
+        })
+    };
+    Ok(Segment {
+        time,
+        from: end(inner.from, 0)?,
+        to: end(inner.to, 2)?,
+        seq: 0,
+        ack: 0,
+        flags: 0,
+        window: 0,
+        ts_val: None,
+        ip_id: inner.ip_id,
+        len: u32::try_from(len).map_err(|_| NotTcp::Malformed)?,
+        payload: payload.get(..len).unwrap_or(payload),
+        file,
+        interface,
+        datagram: true,
+    })
+}
+
+/// Whether a packet of UDP comes from a server of DNS, or goes to one.
+fn is_lookup(udp: &[u8]) -> bool {
+    [0, 2]
+        .into_iter()
+        .any(|at| short(udp, at) == Ok(lookups::PORT))
 }
 
 /// Whether a payload is what Ethernet fills short frames up with, although the length of the packet counts it, as some

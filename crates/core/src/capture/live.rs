@@ -71,7 +71,7 @@ impl Live {
         self.seen.begin = Some(self.seen.begin.map_or(time, |begin| begin.min(time)));
         self.seen.end = self.seen.end.max(Some(time));
         if let Some(segment) = link::segment(&packet, bytes, 0, &mut self.kinds) {
-            self.seen.segments += 1;
+            self.seen.segments += u64::from(!segment.datagram);
             self.flow.segment(&segment);
         }
     }
@@ -98,7 +98,6 @@ impl Live {
     pub fn report(&self, dropped: u64) -> Report {
         let mut seen = self.seen.clone();
         (seen.not_tcp, seen.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
-        seen.lookups = self.kinds.lookups.report();
         seen.interfaces = vec![InterfaceReport {
             name: seen.path.clone(),
             dropped_system: Some(dropped),

@@ -31,7 +31,7 @@ pub struct SourceOptions {
     pub keys: Keys,
 }
 
-/// Passes every TCP segment of `paths` ("-" alone is standard input) to `each`, in the order of
+/// Passes every TCP segment and datagram of DNS in `paths` ("-" alone is standard input) to `each`, in the order of
 /// time, and reports what was read and what was not. The segment borrows its bytes from the read
 /// buffer: nothing is copied.
 ///
@@ -250,7 +250,7 @@ impl Reading {
                 packet.time = time;
                 let segment = link::segment(&packet, bytes, self.number, &mut self.kinds);
                 if let Some(segment) = segment {
-                    self.segments += 1;
+                    self.segments += u64::from(!segment.datagram);
                     each(&segment)?;
                 }
             }
@@ -266,7 +266,6 @@ impl Reading {
         let mut report = self.file.finish();
         report.segments = self.segments;
         (report.not_tcp, report.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
-        report.lookups = self.kinds.lookups.report();
         (report.begin, report.end) = self.span.unzip();
         report.clock = self.clock;
         report

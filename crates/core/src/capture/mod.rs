@@ -3,7 +3,7 @@
 //! source   a file, gzip, zstd or standard input → bytes
 //! pcap/pcapng  bytes → packets          link  packet → segment
 //! merge    several captures → segments in the order of time      clocks  the offsets of their clocks
-//! flow     segments → connections: attempts, drops, bytes in order without copies
+//! flow     segments → connections: attempts, drops, bytes in order without copies     lookups  datagrams → visits
 //! tls      records → their content, if the secrets are known
 //! wire     bytes of a connection → exchanges (one file a protocol)
 //! strangers  which failed attempts are requests, and which a scan or a flood
@@ -24,6 +24,7 @@ mod flow_tests;
 pub mod ledger;
 mod link;
 pub mod live;
+pub mod lookups;
 pub mod merge;
 pub mod names;
 mod packet;
@@ -59,7 +60,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// One TCP segment as captured.
+/// One TCP segment as captured, or a datagram of DNS.
 #[derive(Clone, Debug)]
 pub struct Segment<'a> {
     /// Nanoseconds since the Unix epoch, on the clock of the first capture.
@@ -82,6 +83,8 @@ pub struct Segment<'a> {
     /// The number of the capture, from 0, and of its interface.
     pub file: u16,
     pub interface: u16,
+    /// UDP: it has no sequence numbers and no flags.
+    pub datagram: bool,
 }
 
 impl fmt::Display for Endpoint {

@@ -223,17 +223,23 @@ fn dns_by_dnsmasq() {
 
 #[test]
 fn a_lost_query_is_sent_again_by_the_c_library() {
-    let options = SourceOptions::default();
-    let report = segments(
-        &[folder().join("dns.pcap")],
-        &options,
-        &mut |_, _| Ok(()),
-        |_| Ok(()),
-    );
-    let lookups = report.unwrap().files[0].lookups;
+    let flow = followed("dns.pcap", Keys::default(), usize::MAX);
+    let lookups = flow.ledger.lookups;
     let counts = [lookups.queries, lookups.repeated, lookups.unanswered];
     assert_eq!(counts, [3, 1, 0]);
     assert_eq!(lookups.longest_ns / 100_000_000, 50);
+    let lost: Vec<_> = flow
+        .ledger
+        .visits
+        .iter()
+        .filter(|visit| visit.data_drops > 0)
+        .collect();
+    let [lost] = lost[..] else { panic!("{lost:?}") };
+    let times = [lost.arrival - lost.sent, lost.departure - lost.arrival];
+    assert!(
+        times[0] / 100_000_000 == 50 && times[1] < 100_000_000,
+        "{times:?}"
+    );
 }
 
 #[test]

@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::link::lookups;
-
 /// Losses listed one by one per file; for more, only the totals are given.
 pub const LOSSES_LISTED: usize = 100;
 
@@ -41,8 +39,6 @@ pub struct FileReport {
     pub not_tcp: BTreeMap<&'static str, u64>,
     /// Packets inside others, by the kind of tunnel; one in two tunnels counts for each.
     pub tunnels: BTreeMap<&'static str, u64>,
-    /// DNS over UDP.
-    pub lookups: lookups::Report,
     /// Packets stored after a later one and sorted again.
     pub reordered: u64,
     /// Packets stored so late that they are delivered out of order.

@@ -128,6 +128,7 @@ impl Tcp {
             payload: &self.payload,
             file: self.file,
             interface: self.interface,
+            datagram: false,
         }
     }
 

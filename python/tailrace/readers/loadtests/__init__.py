@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tailrace.readers.loadtests import gatling, jmeter, k6, tables
+from tailrace.readers.loadtests import gatling, jmeter, k6, tables, vegeta
 from tailrace.readers.loadtests.sent import Form
+from tailrace.readers.source import text_head
 
-FORMS: tuple[Form, ...] = (*jmeter.FORMS, *k6.FORMS, *gatling.FORMS, *tables.FORMS)
+FORMS: tuple[Form, ...] = (*jmeter.FORMS, *k6.FORMS, *gatling.FORMS, *tables.FORMS, *vegeta.FORMS)
 
 
-def form_of(head: str) -> Form | None:
-    return next((form for form in FORMS if form.seen(head)), None)
+def form_of(head: bytes) -> Form | None:
+    """The form of a file that begins so; the bytes of a binary one are its characters."""
+    text = text_head(head)
+    seen = head.decode("latin-1") if text is None else text
+    return next((form for form in FORMS if form.seen(seen)), None)

@@ -1,31 +1,25 @@
-"""Tables of the small load generators: hey, oha, ab, vegeta.
+"""Tables of the small load generators: hey, oha, ab.
 
 ```text
 response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset        hey -o csv
 request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status                        oha --output-format csv
 starttime seconds ctime dtime ttime wait                                                         ab -g, tabs between
-1795666347832200868,200,4979315,0,5,,aGVsbG8=,,0,GET,http://10.0.0.3/,…                          vegeta encode --to csv
 ```
 Times of hey and oha are seconds since the start of the test. The stamps of ab are whole seconds.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 from tailrace import units
-from tailrace.readers.elements import elements, moment, table, text
-from tailrace.readers.layout import fields, named_rows
+from tailrace.readers.layout import named_rows
 from tailrace.readers.loadtests.sent import Form, Sent, nanoseconds, outcome, whole
 from tailrace.readers.source import Found, Source
 
 _HEY = ["response-time", "DNS+dialup", "DNS", "Request-write", "Response-delay", "Response-read", "status-code"]
 _OHA = ["request-start", "DNS", "DNS+dialup"]
 _AB = ["starttime", "seconds", "ctime", "dtime", "ttime", "wait"]
-_VEGETA = re.compile(r"\d{19},\d{1,3},\d{1,18},\d{1,18},\d{1,18},")
-_VEGETA_JSON = re.compile(r'\A\s*\{"attack":"[^"]*","seq":\d+,"code":\d+,"timestamp":"')
-_VEGETA_RESUME = re.compile(r'\{"attack":')
 
 Row = dict[str, str]
 
@@ -72,34 +66,8 @@ def _seconds(row: Row, name: str) -> int | None:
     return nanoseconds(row.get(name, ""), units.SECOND)
 
 
-def _vegeta_csv(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
-    for number, line in source.lines(found):
-        row = fields(line, ",")
-        begin, took = (whole(row[0]), whole(row[2])) if len(row) >= 12 else (None, None)
-        if begin is None or took is None:
-            yield number, None
-            continue
-        code, size, why, method, url = row[1], row[4], row[5], row[9], row[10]
-        yield number, Sent(begin, took, outcome(code, why), method=method, url=url, bytes_in=whole(size))
-
-
-def _vegeta_json(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
-    for number, (_, element) in enumerate(elements(source, found, _VEGETA_RESUME), 1):
-        values = table(element)
-        begin, took = moment(str(values.get("timestamp"))), nanoseconds(text(values.get("latency")) or "", 1)
-        if begin is None or took is None:
-            yield number, None
-            continue
-        status = outcome(text(values.get("code")) or "", text(values.get("error")) or "")
-        method, url = text(values.get("method")) or "", text(values.get("url")) or ""
-        size = whole(text(values.get("bytes_in")) or "")
-        yield number, Sent(begin, took, status, method=method, url=url, bytes_in=size)
-
-
 FORMS = (
     Form("hey", lambda head: _first(head)[:7] == _HEY, _each(_of_hey), undated=True),
     Form("oha", lambda head: _first(head)[:3] == _OHA, _each(_of_oha), undated=True),
     Form("ab", lambda head: _first(head, "\t") == _AB, _each(_of_ab, "\t")),
-    Form("vegeta", lambda head: bool(_VEGETA.match(head)), _vegeta_csv, connects=False),
-    Form("vegeta", lambda head: bool(_VEGETA_JSON.match(head)), _vegeta_json, connects=False),
 )

@@ -85,6 +85,7 @@ impl Held {
             payload: &self.bytes,
             file: 0,
             interface: 0,
+            datagram: false,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! segment, and one of them counts as a copy ([`super::super::copies`]).
 
 use super::headers::{ethernet, ppp_framed, Network};
-use super::{array, network, short, NotTcp, Parsed, TCP};
+use super::{array, is_lookup, network, short, NotTcp, Parsed, TCP};
 
 /// A cluster on virtual machines has a tunnel in a tunnel; twice as many are read, which bounds the
 /// time for a packet.
@@ -33,21 +33,17 @@ const AUTHENTICATION: u8 = 51;
 /// The position of a packet inside another: the kind of tunnel, and the first byte.
 type Inside = Parsed<(Tunnel, usize)>;
 
-/// The TCP packet inside a packet of another protocol. `see` gets the datagrams of UDP.
-pub(super) fn inside<'a>(
-    mut outer: Network<'a>,
-    counts: &mut Counts,
-    mut see: impl FnMut(&Network<'a>),
-) -> Parsed<Network<'a>> {
+/// The TCP packet inside a packet of another protocol, or the datagram of DNS.
+pub(super) fn inside<'a>(mut outer: Network<'a>, counts: &mut Counts) -> Parsed<Network<'a>> {
     for _ in 0..NESTED_MAX {
         let (tunnel, at) = match outer.protocol {
             TCP => return Ok(outer),
             IPV4 | IPV6 => (Tunnel::IpInIp, 0),
             GRE => gre(outer.bytes)?,
-            UDP => {
-                see(&outer);
-                udp(outer.bytes)?
-            }
+            UDP => match udp(outer.bytes) {
+                Err(NotTcp::Udp) if is_lookup(outer.bytes) => return Ok(outer),
+                found => found?,
+            },
             AUTHENTICATION => {
                 outer = authenticated(&outer)?;
                 continue;

@@ -135,6 +135,35 @@ impl Common {
     }
 }
 
+/// What the names of requests become, of which so many came to each server; names without a path are left out.
+pub fn without_rare_words(counted: &[(String, String, u64)]) -> Vec<(String, String)> {
+    let mut common = Common::default();
+    let (mut names, mut servers) = (Vec::new(), FxHashMap::default());
+    let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+    for (server, name, count) in counted {
+        let Some((method, _)) = name
+            .split_once(" /")
+            .filter(|(method, _)| !method.contains(' '))
+        else {
+            continue;
+        };
+        let next = servers.len() as u32;
+        let server = *servers.entry(server.as_str()).or_insert(next);
+        let number = *numbers.entry(name).or_insert_with(|| {
+            let number = names.len() as u32;
+            common.add(number, Some(Words::Path(method.len() + 2)));
+            names.push(name.clone());
+            number
+        });
+        for _ in 0..(*count).min(u64::from(COMMON)) {
+            common.count(number, server);
+        }
+    }
+    let folded = common.folded(&names).unwrap_or_default();
+    let named = |(number, to): (u32, String)| Some((names.get(number as usize)?.clone(), to));
+    folded.into_iter().filter_map(named).collect()
+}
+
 type Groups<'w, 'a> = BTreeMap<Cow<'w, str>, Vec<&'a Counted<'w>>>;
 
 /// The words from the `depth`th on of those that have the same ones before it, which became `before`.

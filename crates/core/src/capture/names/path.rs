@@ -2,8 +2,8 @@
 //!
 //! - The query, the fragment and parameters after `;` are dropped.
 //! - A segment that is a number, a date, a UUID, long hexadecimal or looks random becomes `{id}`;
-//!   before an extension too: `/story/17.html` is `/story/{id}.html`. Any other segment that is not
-//!   a plain word becomes `{}` ([`is_plain`]).
+//!   before an extension too: `/story/17.html` is `/story/{id}.html`. So does what a route calls one:
+//!   `:id`, `{id}`, `<int:id>`. Any other segment that is not a plain word becomes `{}` ([`is_plain`]).
 //! - A static file becomes its folder and its extension, `/img/*.png`: such files are many, and
 //!   cost the same.
 //!
@@ -102,13 +102,20 @@ pub fn name(method: &[u8], target: &[u8]) -> String {
     name
 }
 
+/// What a word is called that stands for itself: an identifier, a plain word, or anything else.
+pub fn word(word: &str) -> String {
+    let mut name = String::new();
+    push_segment(&mut name, word, false);
+    name
+}
+
 fn push_segment(name: &mut String, segment: &str, last: bool) {
     let (stem, extension) = match segment.rsplit_once('.') {
         Some((stem, extension)) if last && !stem.is_empty() => (stem, Some(extension)),
         _ => (segment, None),
     };
     match extension {
-        _ if is_id(segment) => name.push_str("{id}"),
+        _ if is_id(segment) || is_placeholder(segment) => name.push_str("{id}"),
         Some(extension)
             if STATIC
                 .iter()
@@ -141,6 +148,12 @@ pub fn folded(word: &str) -> Cow<'_, str> {
         Some((_, extension)) if is_extension(extension) => Cow::from(format!("{{}}.{extension}")),
         _ => Cow::from("{}"),
     }
+}
+
+/// Whether a segment is what routes of web frameworks have in the place of an identifier.
+fn is_placeholder(segment: &str) -> bool {
+    let within = |open, close| segment.starts_with(open) && segment.ends_with(close);
+    within('{', '}') || within('<', '>') || segment.starts_with(':')
 }
 
 /// Whether a segment identifies one thing among others of its kind. The lengths separate words and

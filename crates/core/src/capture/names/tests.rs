@@ -56,6 +56,11 @@ fn paths_lose_what_differs_from_request_to_request() {
         ("/reset/eyJhbGciOiJIUzI1NiJ9.e30", "GET /reset/{}"),
         ("/k/sk_live_abcdef", "GET /k/{}"),
         ("not-a-path", "GET {}"),
+        (
+            "/u/:user/{id}/<int:page>/:id.json",
+            "GET /u/{id}/{id}/{id}/{id}",
+        ),
+        ("/a/{b/<c", "GET /a/{}/{}"),
     ] {
         assert_eq!(http(target), name, "{target}");
     }

@@ -4,7 +4,7 @@
 //! length 2 │ id 2 │ flags 2 │ counts 8 │ question: name, type 2, class 2 │ …
 //! ```
 //! The name of an exchange is the type of its question: nothing of what it asks for. A transfer of a zone is answered by
-//! the first message of it. Over UDP, where most queries go, see [`crate::capture::link`]. Sources: RFC 1035 and 7766.
+//! the first message of it. Over UDP, where most queries go, see [`crate::capture::lookups`]. Sources: RFC 1035 and 7766.
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +50,7 @@ const TYPES: [(u16, &str); 18] = [
 ];
 
 /// Codes of responses (IANA's registry of DNS parameters).
-fn outcome(code: u8) -> Outcome {
+pub fn outcome(code: u8) -> Outcome {
     words::error(match code {
         0 => return Outcome::Ok,
         1 => "FORMERR",
@@ -88,8 +88,14 @@ fn is_query(first: &[u8]) -> bool {
     plain && (first[4] & OPCODE != 0 || first[5] & 15 == 0 && first[8..10] == [0; 2])
 }
 
+/// What asks for this type is called.
+pub fn type_name(asked: Option<u16>) -> &'static str {
+    let known = TYPES.iter().find(|(known, _)| asked == Some(*known));
+    known.map_or("query", |(_, name)| *name)
+}
+
 /// The type in a question.
-fn question(mut bytes: &[u8]) -> Option<u16> {
+pub fn question(mut bytes: &[u8]) -> Option<u16> {
     loop {
         match *bytes.first()? {
             0 => return short(bytes, 1),
@@ -143,11 +149,10 @@ impl Dialect for Dns {
             self.transfer = None;
         }
         let asked = question(packet.prefix);
-        let known = TYPES.iter().find(|(known, _)| asked == Some(*known));
         let name = match packet.header[4] & OPCODE {
             UPDATE => "update",
             NOTIFY => "notify",
-            _ => known.map_or("query", |(_, name)| *name),
+            _ => type_name(asked),
         };
         Asks::Request {
             number,

@@ -17,11 +17,16 @@ use text::Text;
 #[derive(Default)]
 pub struct Memcached {
     form: Option<Box<dyn Protocol>>,
-    gaps: Vec<(Side, i64, u64)>,
+    holes: Vec<Hole>,
 }
 
-/// Holes before the first byte: the middle of a connection has one on each side.
-const GAPS_MAX: usize = 4;
+/// What is missing of one side before the first byte: the beginning of the connection (no bytes), or all the bytes that
+/// were lost there.
+struct Hole {
+    side: Side,
+    ended: i64,
+    len: u64,
+}
 
 impl Protocol for Memcached {
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
@@ -35,8 +40,8 @@ impl Protocol for Memcached {
                     _ => Box::new(Text::default()),
                 };
                 let form = none.insert(form);
-                for (side, time, len) in self.gaps.drain(..) {
-                    form.gap(side, time, len, out);
+                for hole in self.holes.drain(..) {
+                    form.gap(hole.side, hole.ended, hole.len, out);
                 }
                 form
             }
@@ -45,10 +50,17 @@ impl Protocol for Memcached {
     }
 
     fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges) {
-        match &mut self.form {
-            Some(form) => form.gap(side, time, len, out),
-            None if self.gaps.len() < GAPS_MAX => self.gaps.push((side, time, len)),
-            None => {}
+        if let Some(form) = &mut self.form {
+            return form.gap(side, time, len, out);
+        }
+        let like = |hole: &&mut Hole| hole.side == side && (hole.len == 0) == (len == 0);
+        match self.holes.iter_mut().find(like) {
+            Some(hole) => (hole.ended, hole.len) = (time, hole.len.saturating_add(len)),
+            None => self.holes.push(Hole {
+                side,
+                ended: time,
+                len,
+            }),
         }
     }
 

@@ -128,6 +128,10 @@ fn only_a_question_for_versions_is_certain() {
     assert_eq!(client_sign(&ask(3, 1, 1, &[0; 4])), Sign::Likely);
     assert_eq!(client_sign(&ask(3, 99, 1, &[0; 4])), Sign::None);
     assert_eq!(client_sign(&ask(200, 1, 1, &[0; 4])), Sign::None);
+    for (api, newest) in [(0, 13), (1, 18), (12, 4), (17, 1), (47, 0), (92, 0)] {
+        assert_eq!(client_sign(&ask(api, newest, 1, &[0; 4])), Sign::Likely);
+        assert_eq!(client_sign(&ask(api, newest + 1, 1, &[0; 4])), Sign::None);
+    }
     assert_eq!(
         client_sign(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
         Sign::None

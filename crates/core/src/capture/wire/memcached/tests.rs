@@ -4,6 +4,7 @@ use super::{client_sign, server_sign, Memcached};
 use crate::capture::wire::detect::Sign;
 use crate::capture::wire::log::{cut_at, cut_everywhere, play, split_anyhow, withstands, C, S};
 use crate::capture::wire::Side;
+use crate::capture::wire::{Chunk, Exchanges, Outcome, Protocol, Raw};
 
 fn names<T: AsRef<[u8]>>(script: &[(Side, T)]) -> Vec<String> {
     play(&mut Memcached::default(), script).names()
@@ -169,6 +170,50 @@ fn a_batch_of_quiet_messages_is_one_exchange() {
     ];
     let lines = play(&mut Memcached::default(), &script).lines();
     assert_eq!(lines, ["get | 24 54 | ok", "noop | 24 24 | ok"]);
+}
+
+/// Counts the bytes that could not be read.
+#[derive(Default)]
+struct Unread(u64);
+
+impl Exchanges for Unread {
+    fn no_login(&mut self) {}
+    fn request(&mut self, _time: i64, _raw: Raw<'_>, _key: u64) {}
+    fn rename(&mut self, _raw: Raw<'_>, _key: u64) {}
+    fn request_bytes(&mut self, _time: i64, _len: u64) {}
+    fn response_bytes(&mut self, _time: i64, _len: u64) {}
+    fn turn_to(&mut self, _nth: usize) {}
+    fn finish(&mut self, _outcome: Outcome) {}
+    fn break_off(&mut self, _time: i64, _outcome: Outcome) {}
+    fn open_ended(&mut self, _outcome: Outcome) {}
+    fn one_way(&mut self) {}
+    fn unreadable(&mut self, _reason: &'static str, len: u64) {
+        self.0 += len;
+    }
+    fn opaque(&mut self, _reason: &'static str) {}
+}
+
+#[test]
+fn all_bytes_that_are_lost_before_the_first_one_are_counted() {
+    for first in [b"get a\r\n".to_vec(), ask(0x00, "a", 1)] {
+        let (mut reader, mut out) = (Memcached::default(), Unread::default());
+        for (time, len) in [(0, 0), (1, 10), (2, 200), (3, 3000), (4, 0), (5, 40_000)] {
+            reader.gap(C, time, len, &mut out);
+            reader.gap(S, time, 2 * len, &mut out);
+        }
+        let bytes = &first[..];
+        let len = bytes.len() as u64;
+        reader.data(
+            C,
+            Chunk {
+                time: 9,
+                bytes,
+                len,
+            },
+            &mut out,
+        );
+        assert_eq!(out.0, 3 * 43_210, "{first:?}");
+    }
 }
 
 #[test]

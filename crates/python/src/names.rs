@@ -1,0 +1,48 @@
+//! `_core.Names`, `_core.folded_word`, `_core.without_rare_words`: requests of text are named as those of packets.
+
+use pyo3::prelude::*;
+use tailrace_core::capture::names::{self, Namer};
+use tailrace_core::capture::wire::Raw;
+
+#[pyclass]
+#[derive(Default)]
+pub struct Names {
+    namer: Namer,
+    names: Vec<String>,
+}
+
+impl Names {
+    fn name(&mut self, raw: Raw<'_>) -> &str {
+        let id = self.namer.name(raw, &mut self.names);
+        self.names
+            .get(id as usize)
+            .map_or(names::OTHER, String::as_str)
+    }
+}
+
+#[pymethods]
+impl Names {
+    #[new]
+    fn new() -> Names {
+        Names::default()
+    }
+
+    fn of_request(&mut self, method: &str, target: &str) -> &str {
+        let (method, target) = (method.as_bytes(), target.as_bytes());
+        self.name(Raw::Http { method, target })
+    }
+
+    fn of_statement(&mut self, sql: &str) -> &str {
+        self.name(Raw::Sql(sql.as_bytes()))
+    }
+}
+
+#[pyfunction]
+pub fn folded_word(word: &str) -> String {
+    names::word(word)
+}
+
+#[pyfunction]
+pub fn without_rare_words(counted: Vec<(String, String, u64)>) -> Vec<(String, String)> {
+    names::without_rare_words(&counted)
+}
