@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.dataset import Connections
+from tailrace.dataset.apart import apart
 from tailrace.diagnosis.clock import Clock, clock_of
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import Series
@@ -161,17 +162,13 @@ def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> 
 
 
 def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
-    frame = tables.samples().filter(pl.col("value").is_not_nan()).collect()
-    groups = frame.partition_by("place", "metric", as_dict=True, maintain_order=True)
     found = {}
-    for (place, metric), rows in groups.items():
-        end = rows["time"].to_numpy()
-        begin, end = clock.of(end - rows["interval_ns"].to_numpy()), clock.of(end)
-        value = rows["value"].to_numpy()
+    for place, metric, time, interval_ns, value in apart(tables.samples().filter(pl.col("value").is_not_nan())):
+        begin, end = clock.of(time - interval_ns), clock.of(time)
         if clock.runs:  # samples that lie in the omitted time have no length
-            seen = (end > begin) | (rows["interval_ns"].to_numpy() == 0)
+            seen = (end > begin) | (interval_ns == 0)
             begin, end, value = begin[seen], end[seen], value[seen]
-        found[str(place), str(metric)] = Series(str(place), str(metric), begin, end, value)
+        found[place, metric] = Series(place, metric, begin, end, value)
     return found
 
 

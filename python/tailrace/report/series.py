@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import polars as pl
 
 from tailrace import units
 from tailrace.dataset import Dataset
+from tailrace.dataset.apart import Sampled, apart
 from tailrace.diagnosis.finding import Diagnosis
 from tailrace.report import words
 from tailrace.report.charts import around
@@ -153,23 +155,31 @@ def _drops(dataset: Dataset, drawn: Grid) -> list[Line]:
 def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
     """One axis for all metrics that were sampled at the same times; these axes follow the axis of the windows, number
     0. A place that stands for a server gets the name of the server."""
-    topology = dataset.topology
-    frame = dataset.samples().with_columns(pl.col("place", "metric").cast(pl.String)).collect()
-    axes: list[Axis] = []
-    lines: list[Line] = []
-    known: dict[bytes, int] = {}
-    parts = frame.partition_by("place", "metric", as_dict=True, maintain_order=True)
-    for (place, metric), part in sorted(parts.items(), key=lambda item: (str(item[0][0]), str(item[0][1]))):
-        rows = part.sort("time").unique("time", keep="last", maintain_order=True)
-        interval = rows["interval_ns"].to_numpy()
-        times = rows["time"].to_numpy() - interval // 2
-        key = times.tobytes()
-        if key not in known:
-            known[key] = len(axes) + 1
-            axes.append(Axis(times, max(1, int(np.median(interval)))))
-        values = rows["value"].to_numpy().astype(np.float64)
-        lines.append(Line(known[key], topology.called(str(place)), str(metric), values))
-    return axes, lines
+    axes: dict[bytes, Axis] = {}
+    found: list[tuple[str, str, bytes, Values]] = []
+    for sampled in apart(dataset.samples()):
+        time, interval, values = _at_different_times(sampled)
+        times = time - interval // 2
+        key = sha256(times.data).digest()
+        if key not in axes:
+            axes[key] = Axis(times, max(1, int(np.median(interval))))
+        found.append((sampled.place, sampled.metric, key, values))
+    found.sort(key=lambda one: one[:2])
+    number = {key: 1 + at for at, key in enumerate(dict.fromkeys(key for _, _, key, _ in found))}
+    called = dataset.topology.called
+    return [axes[key] for key in number], [
+        Line(number[key], called(place), metric, values) for place, metric, key, values in found
+    ]
+
+
+def _at_different_times(sampled: Sampled) -> tuple[Times, Times, Values]:
+    """Return times, intervals and values in the order of time; of samples at one time, the last."""
+    _, _, time, interval_ns, value = sampled
+    if (time[1:] <= time[:-1]).any():
+        order = np.argsort(time, kind="stable")
+        order = order[np.append(time[order][1:] != time[order][:-1], True)]
+        time, interval_ns, value = time[order], interval_ns[order], value[order]
+    return time, interval_ns, value
 
 
 def _spans(dataset: Dataset) -> tuple[Span, ...]:
