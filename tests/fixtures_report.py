@@ -128,7 +128,7 @@ def findings(at: int, vlrt: int, names: dict[str, str]) -> tuple[Finding, Findin
         Finding(
             "cause",
             "found",
-            f"It took 0.81 s of the 0.82 s that {app} lacked.",
+            f"It took 0.81 s of the 0.82 s of CPU time that {app} lacked.",
             near,
             at - 10_000_000,
             at + STALL,

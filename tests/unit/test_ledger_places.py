@@ -234,6 +234,18 @@ def test_turns_are_taken_in_the_order_of_arrival() -> None:
     assert turns(arrival, departure, 2).tolist() == [0, 1, 10, 20]
 
 
+def test_a_single_worker_took_visits_in_the_order_in_which_they_left() -> None:
+    arrival, departure = np.array([0, 1, 2, 3]), np.array([10, 4, 11, 12])
+    assert turns(arrival, departure, 1).tolist() == [4, 1, 10, 11]
+
+
+def test_others_wait_behind_a_visit_although_the_server_began_with_one_that_came_after_it() -> None:
+    came = np.concatenate((np.arange(100) * 10 * MS, [1000 * MS], 1007 * MS + np.arange(41) * 10 * MS))
+    end = np.concatenate((came[:100] + 4 * MS, [2000 * MS, 1009 * MS], 2004 * MS + np.arange(40) * MS))
+    name, labels = (np.arange(len(came)) == 100).astype(np.uint32), np.array(["page", "report"])
+    assert places._heavy(replace(here(came, end), name=name, labels=labels)).nonzero()[0].tolist() == [100]
+
+
 @pytest.fixture(scope="module")
 def throttled() -> tuple[tuple[float, float, float], ...]:
     """A quota of 20 ms in each 100 ms: the kernel books what it held back when the period ends."""

@@ -116,7 +116,9 @@ def _evidence(winner: CauseEvidence, first: Episode) -> str:
         came, usual, done = (rate(_number(first, 3, key)) for key in keys)
         return f" ({came} came instead of {usual}, and {done} were answered)"
     took, lacked = (int(winner.numbers.get(key) or 0) for key in ("taken_ns", "lacked_ns"))
-    return f" (it took {duration(took)} of the {duration(lacked)} that was lacking)" if took else ""
+    if took * 2 < lacked or not took:
+        return ""
+    return f" (it took {duration(took)} of the {duration(lacked)} of CPU time that was lacking)"
 
 
 def _number(episode: Episode, step: int, name: str) -> float:

@@ -205,7 +205,7 @@ def _charged(one: Share, origin: str, verdict: Replayed) -> CauseEvidence:
     sentence = f"{without} {one.which}." if one.which else without
     numbers: dict[str, Number] = {}
     if took:
-        sentence = f"{without} It took {duration(took)} of the {duration(lacked)} that {server} lacked."
+        sentence = f"{without} It took {duration(took)} of the {duration(lacked)} of CPU time that {server} lacked."
         numbers = {"taken_ns": took, "lacked_ns": lacked}
     share = one.vlrt / verdict.recorded
     coverage = took / lacked if took and lacked else None
@@ -221,7 +221,8 @@ def _other(view: View, origin: str, stall: Stall | None, verdict: Replayed, line
     if missing:
         sentence = f"Whether it was {SAYS[line.name].format(server=origin, place='another place')} was not recorded."
     elif took:
-        sentence = f"It took {duration(took)} of the {duration(lacked)} that {origin} lacked, which changes nothing."
+        of_lacked = f"{duration(took)} of the {duration(lacked)} of CPU time"
+        sentence = f"It took {of_lacked} that {origin} lacked, which changes nothing."
     else:
         sentence = f"It took nothing that {origin} lacked."
     coverage = took / lacked if took and lacked else None

@@ -370,17 +370,19 @@ def _named(here: _Here, long: Mask) -> Mask:
 
 def _stalls(here: _Here, mine: Times, others: Mask) -> int:
     """Count the stalls in which others waited behind one of these visits. By the middle of such a visit, every visit
-    that came before it had left, and another had come. The first of those that came after it left with it or later."""
+    that came before it had left, and another had come. The first of those that came after it left with it or later.
+    Those that came within a twentieth of its time do not count: a server that reads from many connections may begin
+    with another."""
     order = np.argsort(here.came[others], kind="stable")
     begin, end = here.came[others][order], here.end[others][order]
     last_before = np.maximum.accumulate(np.concatenate(([-NEVER], end)))
     first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
     next_begin = np.concatenate((begin, [NEVER]))
     lasted = here.lasted[mine]
-    middle = here.begin[mine] + lasted // 2
-    at = np.searchsorted(begin, here.begin[mine], "right")
+    middle, slack = here.begin[mine] + lasted // 2, (lasted * ALIKE).astype(np.int64)
+    at, later = (np.searchsorted(begin, here.begin[mine] + more, "right") for more in (0, slack))
     in_front = (last_before[at] <= middle) & (next_begin[at] <= middle)
-    in_front &= first_after[at] >= here.end[mine] - (lasted * ALIKE).astype(np.int64)
+    in_front &= first_after[later] >= here.end[mine] - slack
     return len(spans(np.column_stack((here.begin[mine], here.end[mine]))[in_front]))
 
 

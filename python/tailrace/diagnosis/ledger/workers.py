@@ -72,9 +72,14 @@ def taken(arrival: Times, departure: Times, count: int) -> Times:
 
 
 def turns(arrival: Times, departure: Times, count: int) -> Times:
-    """Return when one of `count` workers was free for each visit, if they take visits in the order of arrival."""
+    """Return when one of `count` workers was free for each visit, if they take visits in the order of arrival. A single
+    worker took them in the order in which they left."""
     start = arrival.copy()
     if Stays.of(arrival, departure).longest <= count:  # no visit waits
+        return start
+    if count == 1:
+        order = np.argsort(departure, kind="stable")
+        start[order[1:]] = np.maximum(arrival[order[1:]], departure[order[:-1]])
         return start
     busy: list[int] = []
     for i in np.argsort(arrival, kind="stable").tolist():
