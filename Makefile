@@ -84,8 +84,8 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@if [ "$$(id -u)" = 0 ]; then $(PYTHON) benches/record/bench.py --save record; else echo "benches/record: not measured, for it needs root"; fi
 
 REPLICATIONS ?=
-replicate: setup  ## reproduce all papers and diagnose their runs (in replication/); REPLICATIONS=3: each run three times
-	@$(TAILRACE) reproduce --all --diagnose --package $(if $(REPLICATIONS),--seeds $(REPLICATIONS)) -o replication
+replicate: setup  ## reproduce all papers and diagnose their runs (in replication/); REPLICATIONS=3: each run at most three times
+	@$(TAILRACE) reproduce --all --diagnose --package --at-most $(or $(REPLICATIONS),16) -o replication
 
 golden: setup  ## rewrite the expected results beside the golden cases; review the diff
 	@TAILRACE_GOLDEN=rewrite $(PYTHON) -m pytest tests/golden tests/unit/test_docs.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def test_the_page_and_the_json_list_them(tmp_path: Path) -> None:
     known = {"knobs": [KNOB], "given": dict.fromkeys(("duration", "ramp", *PAGES), "I")}
     (folder / "experiment.toml").write_text(tomli_w.dumps(SMALL))
     (folder.parent / "base" / "knobs.toml").write_text(tomli_w.dumps(known))
+    shutil.copytree(folder, folder.parent / "figure-2")
     made = reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=1, workers=1)
     [number] = as_dict(made)["knobs"]["p"]
     assert number == {**KNOB, "value": "2 ms", "file": "base/a.toml"}

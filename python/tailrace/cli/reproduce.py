@@ -16,6 +16,7 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     from tailrace.reproduce import Reproduction
     from tailrace.reproduce.diagnoses import Diagnosed
+    from tailrace.reproduce.real import Verdicts
     from tailrace.reproduce.shelf import Entry
 
 EPILOG = (
@@ -24,6 +25,13 @@ EPILOG = (
     "`tailrace reproduce lightning figure-10 --diagnose`\n\n"
     "`tailrace reproduce rpc-vs-async figure-7 --engine testbed`"
 )
+
+Measured = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE", help="With --package: JSON of an earlier --engine testbed, for the claims on real servers."
+    ),
+]
 
 
 def reproduce(
@@ -45,9 +53,10 @@ def reproduce(
     package: Annotated[
         bool,
         typer.Option(
-            "--package", help="Write a page and JSON for each paper, a summary, and a manifest with checksums."
+            "--package", help="Write a page, its PDF and JSON for each paper, a summary, and a manifest with checksums."
         ),
     ] = False,
+    measured: Measured = None,
     listed: Annotated[bool, typer.Option("--list", help="Show what can be reproduced and exit.")] = False,
     engine: Annotated[
         str,
@@ -60,6 +69,7 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Replications of each run. Default: each figure's own.")
     ] = None,
+    at_most: Annotated[int | None, typer.Option(min=1, metavar="N", help="Replications of each run at most.")] = None,
     jobs: Jobs = None,
     experiments: Experiments = Path("experiments"),
     out: Annotated[
@@ -69,7 +79,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiments and compare its figures and tables with ours: does it behave as the papers say?"""
-    from tailrace.reproduce import as_dict
+    from tailrace.reproduce import as_dict, real
     from tailrace.reproduce import entries as every_entry
     from tailrace.reproduce import reproduce as reproduce_all
     from tailrace.study.engines import TESTBED
@@ -78,24 +88,21 @@ def reproduce(
         _list(every_entry(experiments), as_json)
         return
     entries = _named(experiments, paper, figure, every)
-    real = engine == Engine.TESTBED.value
-    cluster = None if real or engine == Engine.SIM.value else cluster_of(engine)
-    if real:
+    served = engine == Engine.TESTBED.value
+    cluster = None if served or engine == Engine.SIM.value else cluster_of(engine)
+    if served:
         entries = _servable(entries)
+    known = real.read(measured or [])
     began = time.monotonic()
-    with progress("Running" if real else "Simulating", quiet, of_bytes=False) as step:
-        made = reproduce_all(
-            entries, out, seeds, jobs, step, TESTBED if real else None, diagnosed if diagnose else 0, cluster
-        )
-    name = f"{paper}-{entries[0].name}" if figure else paper or "all"
+    with progress("Running" if served else "Simulating", quiet, of_bytes=False) as step:
+        testbed = TESTBED if served else None
+        count = diagnosed if diagnose else 0
+        made = reproduce_all(entries, out, seeds, jobs, step, testbed, count, at_most, cluster)
     if package:
-        _package(made, out, time.monotonic() - began)
+        _package(made, out, time.monotonic() - began, known)
     else:
-        _write(made, out, name)
-    if as_json:
-        print_json(as_dict(made))
-    else:
-        _show(made)
+        _write(made, out, f"{paper}-{entries[0].name}" if figure else paper or "all")
+    print_json(as_dict(made)) if as_json else _show(made)
 
 
 def _named(experiments: Path, paper: str | None, figure: str | None, every: bool) -> list[Entry]:
@@ -138,12 +145,14 @@ def _write(found: Reproduction, out: Path, name: str) -> None:
     say(f"page: {out / name}.html")
 
 
-def _package(made: Reproduction, out: Path, seconds: float) -> None:
+def _package(made: Reproduction, out: Path, seconds: float, known: Verdicts) -> None:
     import shlex
 
     from tailrace.reproduce import package
 
-    package.write(out, made, shlex.join(["tailrace", *sys.argv[1:]]), seconds)
+    skipped = package.write(out, made, shlex.join(["tailrace", *sys.argv[1:]]), seconds, known)
+    for name, why in skipped.items():
+        say(f"{name} is skipped: {why}")
     say(f"package: {out}")
 
 

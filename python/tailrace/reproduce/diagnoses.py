@@ -66,12 +66,9 @@ def check_origin(expected: Expected, run: Run, experiment: Experiment) -> None:
         raise UsageError(wrong_name(f"origin of {run.name}", origin, known, "tier or server"))
 
 
-def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed | None:
-    """From those replications that were diagnosed; None if none was."""
-    key = question().key
-    answers = [job.answers[key] for job in jobs if key in job.answers]
-    if not answers:
-        return None
+def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed:
+    """Over the replications that were diagnosed."""
+    answers = [job.answers[question().key] for job in jobs]
     cause, origin = expected.cause_of(run), expected.origin_of(run)
     rows = [row for answer in answers for row in answer["summary"]]
     reported: Counter[str] = Counter()

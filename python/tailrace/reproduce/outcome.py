@@ -21,6 +21,32 @@ from tailrace.reproduce.shelf import Entry
 from tailrace.study.intervals import Interval, interval
 from tailrace.study.runs import Job, Question, Runs
 from tailrace.topology import Topology
+from tailrace.units import SECOND
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """How many replications a run gets: `told` instead of the figure's own number, and at `most`."""
+
+    told: int | None = None
+    most: int | None = None
+
+    def of(self, own: int) -> int:
+        count = self.told or own
+        return count if self.most is None else min(count, self.most)
+
+    @property
+    def options(self) -> str:
+        """As the command line takes them."""
+        found = {"--seeds": self.told, "--at-most": self.most}
+        return "".join(f" {name} {count}" for name, count in found.items() if count)
+
+
+OWN = Seeds()
+"""Every figure's own number."""
+DIAGNOSED = 120 * SECOND
+"""A run is diagnosed for so long after its ramp, because a diagnosis and the simulations that judge it take longer than
+the run. Stalls of the papers come every 4 to 30 s, so that there are several."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +88,8 @@ class Outcome:
     expected: Expected
     seeds: tuple[int, ...]
     """The numbers of replications of its runs, each number once, in increasing order."""
-    told: int | None
-    """The same number for every run, if the caller gave it."""
+    told: Seeds
+    """What the caller said about that number."""
     cells: tuple[Cell, ...]
     claims: tuple[Judged, ...]
     drawings: tuple[Drawing, ...]
@@ -93,22 +119,28 @@ class Plan:
     entry: Entry
     expected: Expected
     jobs: Jobs
-    told: int | None
+    seeds: Seeds
+    diagnosed: Jobs
+    """Those that are also diagnosed."""
 
 
-def plan(entry: Entry, expected: Expected, runs: Runs, seeds: int | None, diagnosed: int = 0) -> Plan:
+def plan(entry: Entry, expected: Expected, runs: Runs, seeds: Seeds = OWN, diagnosed: int = 0) -> Plan:
     """Register every question that the figure needs. So many replications of each run are also `diagnosed`."""
     jobs: dict[str, list[Job]] = {}
+    judged: dict[str, list[Job]] = {}
     for run in expected.runs:
         experiment = read_experiment(entry.folder / run.experiment, changes(run))
         check_origin(expected, run, experiment)
         values = [_question(value) for value in expected.values if run.name in expected.asked_in(value)]
         shapes = [question for panel in expected.panels for question in _shapes(panel, run.name)]
-        for number in range(seeds or run.seeds or expected.seeds):
+        count = seeds.of(run.seeds or expected.seeds)
+        for number in range(count):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
-            asked += [diagnosis()] if number < diagnosed else []
             jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
-    return Plan(entry, expected, jobs, seeds)
+        part = experiment.model_copy(update={"duration": min(experiment.duration, DIAGNOSED)})
+        for number in range(min(count, diagnosed)):
+            judged.setdefault(run.name, []).append(runs.ask(_seeded(part, number), [diagnosis()]))
+    return Plan(entry, expected, jobs, seeds, judged)
 
 
 def _seeded(experiment: Experiment, number: int) -> Experiment:
@@ -147,7 +179,7 @@ def outcome(plan: Plan) -> Outcome:
         entry=plan.entry,
         expected=expected,
         seeds=tuple(sorted({len(found) for found in jobs.values()})),
-        told=plan.told,
+        told=plan.seeds,
         cells=tuple(
             _cell(value, run, replications[value.name, run])
             for value, run in shown
@@ -155,7 +187,9 @@ def outcome(plan: Plan) -> Outcome:
         ),
         claims=tuple(judge(claim, expected, replications) for claim in expected.claims),
         drawings=tuple(_drawing(panel, expected, jobs) for panel in expected.panels),
-        diagnoses=tuple(filter(None, (summed(expected, run, jobs[run.name]) for run in expected.runs))),
+        diagnoses=tuple(
+            summed(expected, run, plan.diagnosed[run.name]) for run in expected.runs if run.name in plan.diagnosed
+        ),
         systems=_systems(jobs),
     )
 

@@ -148,7 +148,7 @@ def _of(count: int, whole: int) -> str:
 def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
     """The commands that make it again: the comparison, and each single run."""
     whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name}"
-    whole += f" --seeds {outcome.told}" if outcome.told else ""
+    whole += outcome.told.options
     whole += " --diagnose" if outcome.diagnosed else ""
     whole += f" --diagnosed {outcome.diagnosed}" if outcome.diagnosed > 1 else ""
     found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]

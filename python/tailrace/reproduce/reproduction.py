@@ -14,7 +14,7 @@ from tailrace.reproduce import knobs, scaled
 from tailrace.reproduce.diagnoses import Diagnosed
 from tailrace.reproduce.expected import GUIDE, WITHIN
 from tailrace.reproduce.knobs import Number
-from tailrace.reproduce.outcome import Cell, Outcome, outcome, plan
+from tailrace.reproduce.outcome import Cell, Outcome, Seeds, outcome, plan
 from tailrace.reproduce.shelf import Entry
 from tailrace.study.engines import SIMULATOR, Engine, Progress
 from tailrace.study.runs import Runs
@@ -116,10 +116,12 @@ def reproduce(
     progress: Progress | None = None,
     testbed: Engine | None = None,
     diagnosed: int = 0,
+    at_most: int | None = None,
     cluster: Workers | None = None,
 ) -> Reproduction:
-    """Make the runs that are missing (kept in `out`/runs) and compare. So many replications of each run of the papers'
-    own experiments are also `diagnosed`. A `cluster`'s workers simulate instead of this machine.
+    """Make the runs that are missing (kept in `out`/runs) and compare. A run gets as many replications as its figure
+    says, or `seeds`, and never more than `at_most`; so many of each run of the papers' own experiments are also
+    `diagnosed`. A `cluster`'s workers simulate instead of this machine.
 
     With a testbed, figures with a scaled form are run by the simulator and then on real servers; `progress` starts
     again with the testbed. Raises UsageError if no figure has one.
@@ -127,7 +129,8 @@ def reproduce(
     papers = {entry.paper: entry.folder.parent for entry in entries}
     numbers = {paper: knobs.read(folder) for paper, folder in papers.items()}
     simulated, measured = Runs(out / "runs"), Runs(out / "runs", testbed or SIMULATOR)
-    plans = [plan(entry, entry.read(), simulated, seeds, diagnosed) for entry in entries]
+    counts = Seeds(seeds, at_most)
+    plans = [plan(entry, entry.read(), simulated, counts, diagnosed) for entry in entries]
     forms = [scaled.read(entry.folder) if testbed else None for entry in entries]
     if testbed and not any(forms):
         names = " and ".join(f"{entry.paper} {entry.name}" for entry in entries)
@@ -135,7 +138,7 @@ def reproduce(
             f"{names}: there is no {scaled.FILE}, nothing that real servers could run", advice=f"see {GUIDE}"
         )
     pairs = [
-        (plan(entry, form.simulator, simulated, seeds), plan(entry, form.testbed, measured, seeds)) if form else None
+        (plan(entry, form.simulator, simulated, counts), plan(entry, form.testbed, measured, counts)) if form else None
         for entry, form in zip(entries, forms, strict=True)
     ]
     simulated.make(workers, progress, cluster)

@@ -1,0 +1,129 @@
+"""The summary of a replication: what was compared, by paper, and everything that does not agree, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tailrace import foreign
+from tailrace.report.plots import number, to_the_place_of, two_digits
+from tailrace.reproduce.outcome import Outcome
+from tailrace.reproduce.real import Verdicts
+from tailrace.reproduce.reproduction import Reproduction, Sides
+from tailrace.study.intervals import Interval
+from tailrace.units import format_share
+
+COLUMNS = (
+    "claims that hold, simulator",
+    "claims that hold, real servers",
+    "predicted numbers within a quarter",
+    "calibrated numbers within a quarter",
+    "runs in which the diagnosis finds the paper's cause",
+    "replications of a run",
+)
+INTRODUCTION = (
+    "`make replicate` writes this page. A claim is a direction or a number that a paper states. It is undecided if its",
+    "95 % interval contains the border. Nothing was fitted to a predicted number, and something was fitted to a",
+    "calibrated one. Claims on real servers belong to the figures that one machine can carry, at a smaller scale.",
+)
+
+
+def markdown(made: Reproduction, real: Verdicts) -> str:
+    rows = [_row(f"**{paper}**", of_paper(made, paper), real) for paper in papers(made)]
+    figures = [
+        _row(f"{one.entry.paper} {one.entry.title}", replace(made, outcomes=(one,), sides=(sides,)), real)
+        for one, sides in _pairs(made)
+    ]
+    lines = [
+        "# The papers and Tailrace",
+        "",
+        *INTRODUCTION,
+        "",
+        *_table("paper", [*rows, _row("**all**", made, real)]),
+        "",
+        "## Figures and tables",
+        "",
+        *_table("figure or table", figures),
+        *_section("Claims that do not hold", _open_claims(made.outcomes), "All claims hold."),
+        *_section("Predicted numbers that are more than a quarter off", _off(made.outcomes), "There are none."),
+        *_section(
+            "Runs in which the diagnosis does not find the paper's cause", _missed(made.outcomes), "There are none."
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def papers(made: Reproduction) -> list[str]:
+    return list(dict.fromkeys(outcome.entry.paper for outcome in made.outcomes))
+
+
+def of_paper(made: Reproduction, paper: str) -> Reproduction:
+    outcomes, sides = zip(*(pair for pair in _pairs(made) if pair[0].entry.paper == paper), strict=True)
+    numbers = {name: found for name, found in made.numbers.items() if name == paper}
+    return Reproduction(outcomes, sides, numbers)
+
+
+def _pairs(made: Reproduction) -> Iterator[tuple[Outcome, Sides | None]]:
+    return zip(made.outcomes, made.sides, strict=True)
+
+
+def _row(name: str, made: Reproduction, real: Verdicts) -> list[str]:
+    known = [real.get((one.entry.paper, one.entry.name), (0, 0)) for one in made.outcomes]
+    measured = sum(held for held, _ in known), sum(every for _, every in known)
+    counts = (made.claims, measured, made.close(calibrated=False), made.close(calibrated=True), made.diagnosed)
+    seeds = sorted({count for outcome in made.outcomes for count in outcome.seeds})
+    replications = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    return [name, *(f"{held} of {every}" if every else "none" for held, every in counts), replications]
+
+
+def _table(heading: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in ([heading, *COLUMNS], ["---"] * (1 + len(COLUMNS)), *rows):
+        yield "| " + " | ".join(_cell(text) for text in row) + " |"
+
+
+def _section(title: str, rows: Iterator[str], without: str) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+    yield from list(rows) or [without]
+
+
+def _open_claims(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for outcome in outcomes:
+        for claim in outcome.claims:
+            if claim.verdict != "holds":
+                yield _item(outcome, f"{claim.verdict}: {claim.says} {claim.why}")
+
+
+def _off(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for outcome in outcomes:
+        for cell in outcome.cells:
+            if cell.ours.close is False and not cell.calibrated and cell.paper is not None:
+                unit = f" {cell.unit}" if cell.unit else ""
+                said = (
+                    f"the paper has {number(cell.paper)}{unit}, ours is {_mean(cell.ours.interval)}{unit}. {cell.note}"
+                )
+                yield _item(outcome, f"{cell.value} @ {cell.run}: {said}")
+
+
+def _missed(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for outcome in outcomes:
+        for one in outcome.diagnoses:
+            if one.verdict == "fails":
+                reported = ", ".join(f"{name} {format_share(one.share(n))}" for name, n in one.reported.items())
+                named = " or ".join(one.cause) + (f" at {one.origin}" if one.origin else "")
+                right = format_share(one.share(one.right))
+                said = f"the paper names {named}; reported for {one.vlrt:,} VLRT: {reported}; {right} are right"
+                yield _item(outcome, f"{one.run}: {said} by simulating without the cause.")
+
+
+def _item(outcome: Outcome, text: str) -> str:
+    return f"- {_cell(f'{outcome.entry.paper} {outcome.entry.title}')}, {_cell(text)}"
+
+
+def _mean(found: Interval) -> str:
+    if not found.half:
+        return number(found.mean)
+    return f"{to_the_place_of(found.mean, found.half)} ± {two_digits(found.half)}"
+
+
+def _cell(text: str) -> str:
+    return foreign.visible(text).replace("|", "\\|").replace("<", "&lt;")
