@@ -16,6 +16,7 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     from tailrace.reproduce import Reproduction
     from tailrace.reproduce.diagnoses import Diagnosed
+    from tailrace.reproduce.outcome import Seeds
     from tailrace.reproduce.real import Verdicts
     from tailrace.reproduce.shelf import Entry
 
@@ -33,6 +34,20 @@ Measured = Annotated[
     ),
 ]
 
+Diagnose = Annotated[
+    bool,
+    typer.Option(
+        "--diagnose", help="Diagnose the runs, and compare the reported cause with the one that the paper names."
+    ),
+]
+Count = Annotated[int, typer.Option(min=1, metavar="N", help="Replications of each run that --diagnose diagnoses.")]
+Knobs = Annotated[
+    bool,
+    typer.Option(
+        "--knobs", help="Change each number that the paper does not give by a quarter, and show which claims change."
+    ),
+]
+
 
 def reproduce(
     paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="A folder of the experiments.")] = None,
@@ -40,16 +55,9 @@ def reproduce(
         str | None, typer.Argument(metavar="FIGURE | TABLE", help="figure-1, table-I. Default: all of the paper.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All papers.")] = False,
-    diagnose: Annotated[
-        bool,
-        typer.Option(
-            "--diagnose",
-            help="Diagnose the runs, and compare the reported cause with the one that the paper names.",
-        ),
-    ] = False,
-    diagnosed: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Replications of each run that --diagnose diagnoses.")
-    ] = 1,
+    diagnose: Diagnose = False,
+    diagnosed: Count = 1,
+    knobs: Knobs = False,
     package: Annotated[
         bool,
         typer.Option(
@@ -82,12 +90,16 @@ def reproduce(
     from tailrace.reproduce import as_dict, real
     from tailrace.reproduce import entries as every_entry
     from tailrace.reproduce import reproduce as reproduce_all
+    from tailrace.reproduce.outcome import Seeds
     from tailrace.study.engines import TESTBED
 
     if listed:
         _list(every_entry(experiments), as_json)
         return
     entries = _named(experiments, paper, figure, every)
+    if knobs:
+        _vary(entries, out, Seeds(seeds, at_most), jobs, quiet)
+        return
     served = engine == Engine.TESTBED.value
     cluster = None if served or engine == Engine.SIM.value else cluster_of(engine)
     if served:
@@ -103,6 +115,18 @@ def reproduce(
     else:
         _write(made, out, f"{paper}-{entries[0].name}" if figure else paper or "all")
     print_json(as_dict(made)) if as_json else _show(made)
+
+
+def _vary(entries: list[Entry], out: Path, seeds: Seeds, jobs: int | None, quiet: bool) -> None:
+    from tailrace import whole
+    from tailrace.reproduce import sensitivity
+
+    with progress("Simulating", quiet, of_bytes=False) as step:
+        found = sensitivity.vary(entries, out, seeds, jobs, step)
+    text = sensitivity.markdown(found, seeds)
+    whole.write(out / "knobs.md", text.encode())
+    tell(text.rstrip())
+    say(f"table: {out / 'knobs.md'}")
 
 
 def _named(experiments: Path, paper: str | None, figure: str | None, every: bool) -> list[Entry]:

@@ -95,14 +95,14 @@ def _leaves_of(paper: Path) -> Iterator[tuple[str, str, Any]]:
     for file in sorted(paper.glob("*/*.toml")):
         if file.name not in others:
             where = file.relative_to(paper).as_posix()
-            yield from ((where, key, value) for key, value in _leaves(toml.read(file, GUIDE)))
+            yield from ((where, key, value) for key, value in leaves(toml.read(file, GUIDE)))
 
 
-def _leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in table.items():
         key = f"{above}.{name}" if above else name
         if isinstance(value, Mapping):
-            yield from _leaves(value, key)
+            yield from leaves(value, key)
         else:
             yield key, value
 

@@ -78,7 +78,7 @@ def _row(name: str, made: Reproduction, real: Verdicts) -> list[str]:
 
 def _table(heading: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in ([heading, *COLUMNS], ["---"] * (1 + len(COLUMNS)), *rows):
-        yield "| " + " | ".join(_cell(text) for text in row) + " |"
+        yield "| " + " | ".join(cell(text) for text in row) + " |"
 
 
 def _section(title: str, rows: Iterator[str], without: str) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _missed(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _item(outcome: Outcome, text: str) -> str:
-    return f"- {_cell(f'{outcome.entry.paper} {outcome.entry.title}')}, {_cell(text)}"
+    return f"- {cell(f'{outcome.entry.paper} {outcome.entry.title}')}, {cell(text)}"
 
 
 def _mean(found: Interval) -> str:
@@ -125,5 +125,5 @@ def _mean(found: Interval) -> str:
     return f"{to_the_place_of(found.mean, found.half)} ± {two_digits(found.half)}"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     return foreign.visible(text).replace("|", "\\|").replace("<", "&lt;")
