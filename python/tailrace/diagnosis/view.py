@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,10 +15,18 @@ from tailrace.diagnosis.clock import REAL, Clock
 from tailrace.diagnosis.queues import Crowds, Stays, Times, together
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
-from tailrace.topology import Topology
+from tailrace.topology import Node, Topology
 
 SEEN = 1000
 """Of so many requests at least one comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
+
+
+Machine = tuple[str, str]
+"""A node or a host, and its name."""
+
+
+def _machines(node: Node) -> tuple[Machine, ...]:
+    return (("node", node.name), *((("host", node.host),) if node.host is not None else ()))
 
 
 def _together(used: tuple[Series, ...]) -> Series:
@@ -209,13 +218,18 @@ class View:
 
     def places_of(self, server: str) -> tuple[str, ...]:
         """Return the places of samples and events that mean this server or the node on which it runs."""
-        if server not in self._places:
-            self._places[server] = tuple(place for place in self.sampled_places if self.means(place, server))
-        return self._places[server]
+        return tuple(self._places.get(server, ()))
 
     @cached_property
-    def _places(self) -> dict[str, tuple[str, ...]]:
-        return {}
+    def _places(self) -> dict[str, list[str]]:
+        """The places that mean a server, as `means` has it; found for all servers at once."""
+        found: dict[str, list[str]] = {}
+        for place in self.sampled_places:
+            server, node = self.topology.place_to_server(place), self.topology.place_to_node(place)
+            alike = self.topology.servers_on(node.name) if server is None and node is not None else ()
+            for name in dict.fromkeys((place, *((server.name,) if server else ()), *(one.name for one in alike))):
+                found.setdefault(name, []).append(place)
+        return found
 
     def means(self, place: str, server: str) -> bool:
         found = self.topology.place_to_server(place)
@@ -282,7 +296,40 @@ class View:
     def elsewhere(self, metric: str) -> tuple[Series, ...]:
         """Return the series of places that mean nothing in the topology: cores, disks, the host as a whole, other
         tenants."""
-        return tuple(s for (place, name), s in self.samples.items() if name == metric and not self.is_known(place))
+        return tuple(self._elsewhere.get(metric, ()))
+
+    @cached_property
+    def _elsewhere(self) -> dict[str, list[Series]]:
+        found: dict[str, list[Series]] = {}
+        for (place, metric), series in self.samples.items():
+            if not self.is_known(place):
+                found.setdefault(metric, []).append(series)
+        return found
+
+    def near(self, server: str, metric: str) -> Iterator[Series]:
+        """Return the series of places that may be on the server's machine: on its node, on another node of its host,
+        or on an unknown one."""
+        here = self.topology.node_of(server)
+        if here is None:
+            yield from (series for (_, name), series in self.samples.items() if name == metric)
+            return
+        rows = {row: one for key in (None, *_machines(here)) for row, one in self._by_machine.get((metric, key), ())}
+        yield from (rows[row] for row in sorted(rows))
+
+    @cached_property
+    def _by_machine(self) -> dict[tuple[str, Machine | None], list[tuple[int, Series]]]:
+        """The series of each metric by the node, and by the host, that the topology puts their places on; with their
+        order."""
+        found: dict[tuple[str, Machine | None], list[tuple[int, Series]]] = {}
+        for row, ((place, metric), series) in enumerate(self.samples.items()):
+            node = self.node_of_place(place)
+            for key in (None,) if node is None else _machines(node):
+                found.setdefault((metric, key), []).append((row, series))
+        return found
+
+    def node_of_place(self, place: str) -> Node | None:
+        server = self.topology.place_to_server(place)
+        return self.topology.node_of(server.name) if server is not None else self.topology.place_to_node(place)
 
     def throttled(self, server: str, begin: int, end: int) -> float:
         """Return the share of that time in which a quota held the server back. It is 0 where this was not sampled."""

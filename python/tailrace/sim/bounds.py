@@ -56,12 +56,18 @@ def _too_large(key: str, value: Any, written: Any) -> Iterator[tuple[str, str]]:
 
 def _too_slow(experiment: Experiment) -> Iterator[tuple[str, str]]:
     """Visits whose work a `demand_factor` makes longer than a run can be."""
+    doing: dict[str, list[str]] = {}
+    for tier, settings in experiment.tiers.items():
+        for place in dict.fromkeys((tier, settings.role or tier)):
+            doing.setdefault(place, []).append(tier)
     for name, interaction in interactions(experiment).items():
-        for tier, settings in experiment.tiers.items():
-            work = interaction.at.get(tier) or interaction.at.get(settings.role or tier)
-            if work and work.compute * settings.demand_factor > LONGEST:
-                computes = exact_duration(work.compute)
-                yield f"tiers.{tier}.demand_factor", f"at most 6 days of {name}, which computes {computes} without it"
+        for place, work in interaction.at.items():
+            for tier in doing.get(place, ()):
+                own = tier == place or not interaction.at.get(tier)
+                if own and work.compute * experiment.tiers[tier].demand_factor > LONGEST:
+                    computes = exact_duration(work.compute)
+                    without = f"at most 6 days of {name}, which computes {computes} without it"
+                    yield f"tiers.{tier}.demand_factor", without
 
 
 def _periods(experiment: Experiment) -> Iterator[tuple[str, int]]:

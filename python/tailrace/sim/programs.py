@@ -46,10 +46,12 @@ class Programs:
 
     def by_tier(self) -> dict[str, list[int | None]]:
         """For each tier, its program for each class; None if that class never reaches it."""
-        return {
-            tier: [self._known.get((tier, interaction)) for interaction in self._classes]
-            for tier in self.experiment.tiers
-        }
+        numbers = {interaction: number for number, interaction in enumerate(self._classes)}
+        found: dict[str, list[int | None]] = {tier: [None] * len(numbers) for tier in self.experiment.tiers}
+        for (tier, interaction), program in self._known.items():
+            if interaction in numbers:
+                found[tier][numbers[interaction]] = program
+        return found
 
     def classes(self) -> list[Json]:
         found = [(name, self.interactions[name]) for name in self._classes]

@@ -60,14 +60,10 @@ def around(seen: Seen, server: str) -> list[Series]:
     """Return the CPU use of places that may contain the server: they were always at least as busy. Places that are
     usually full show nothing."""
     own = seen.view.series(server, "cpu_busy")[:1]
-    known = [series for (place, metric), series in seen.view.samples.items() if metric == "cpu_busy"]
     return [
         series
-        for series in known
-        if own
-        and not seen.view.is_known(series.place)
-        and includes(series, own[0])
-        and seen.slow.usual(series) < AT_WORK * series.capacity
+        for series in seen.view.elsewhere("cpu_busy")
+        if own and includes(series, own[0]) and seen.slow.usual(series) < AT_WORK * series.capacity
     ]
 
 
@@ -78,12 +74,11 @@ def _others(seen: Seen, server: str, own: Series) -> list[Series]:
     way, host = view.chain_of(server) & set(view.stays), view.of_host(server, "cpu_busy")
     return [
         series
-        for (place, metric), series in view.samples.items()
-        if metric == "cpu_busy"
-        and series is not host
-        and not any(view.means(place, one) for one in way)
+        for series in view.near(server, "cpu_busy")
+        if series is not host
+        and not _is_elsewhere(seen, series.place, server)
+        and not any(view.means(series.place, one) for one in way)
         and not includes(series, own)
-        and not _is_elsewhere(seen, place, server)
     ]
 
 
@@ -103,9 +98,7 @@ def _is_beside(seen: Seen, place: str, server: str) -> bool:
 
 
 def _node(seen: Seen, place: str) -> Node | None:
-    topology = seen.view.topology
-    server = topology.place_to_server(place)
-    return topology.node_of(server.name) if server is not None else topology.place_to_node(place)
+    return seen.view.node_of_place(place)
 
 
 def _cpus(seen: Seen, place: str) -> frozenset[int]:
