@@ -89,7 +89,8 @@ def main() -> None:
     RESULTS.write_text(json.dumps({"command": sys.argv, "machine": machine, "cases": cases}, indent=1) + "\n")
     rows = [row(name, one["medians"]) for name, one in cases.items()]
     where = f"on {os.cpu_count()} cores. Other programs used them, too: the load average was {load[0]} at the end."
-    told = f"Medians of {arguments.runs} runs of `tailrace diagnose --report` {where}"
+    of = f"Medians of {arguments.runs} runs" if arguments.runs > 1 else "One run"
+    told = f"{of} of `tailrace diagnose --report` {where}"
     table = "\n".join((told, "", HEAD, "|---" * HEAD.count(" | ") + "|---|", *rows))
     print(table)
     if not arguments.only:

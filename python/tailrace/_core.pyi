@@ -186,6 +186,9 @@ class Replay:
         rounds; `calm` (uint8) are the steps in which what is usual is measured. Of the two ways in which a server may
         serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for."""
 
+    def serve_as(self, other: Replay) -> None:
+        """Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores."""
+
     def take_turns(self) -> None:
         """Measure the works of servers that may be event loops, and whose visits leave in order, as served in turn."""
 

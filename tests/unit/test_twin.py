@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -16,6 +17,7 @@ from tailrace import experiment, sim, twin
 from tailrace.cli import perform
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError
+from tailrace.twin import clients
 
 CHAIN: dict[str, Any] = {
     "duration": "12 s",
@@ -148,6 +150,15 @@ def test_a_request_s_first_work_has_a_factor_of_its_own(learnt: twin.Twin) -> No
     assert rest.mean() == pytest.approx(1.0, abs=0.02)
     assert abs(float(pl.DataFrame({"first": first, "rest": rest}).select(pl.corr("first", "rest")).item())) < 0.5
     assert "first.db" not in rows.columns
+
+
+def test_a_tier_has_both_factors_or_none() -> None:
+    """Without the factor of its first work, a request would have that of the rest there."""
+    usual, twice = np.ones(3), np.full(3, 2.0)
+    factor = {"factor.app": twice, "first.app": usual, "factor.db": usual, "first.db": usual}
+    assert clients.unusual(factor).keys() == {"factor.app", "first.app"}
+    factor |= {"factor.app": usual, "first.app": twice}
+    assert clients.unusual(factor).keys() == {"factor.app", "first.app"}
 
 
 def test_visits_of_an_event_loop_need_what_it_served_them_with(tmp_path: Path) -> None:

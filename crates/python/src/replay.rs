@@ -177,6 +177,26 @@ impl Replay {
         }))
     }
 
+    /// Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores.
+    fn serve_as(&mut self, py: Python<'_>, other: PyRef<'_, Replay>) -> PyResult<()> {
+        let theirs = Arc::clone(&other.network);
+        if theirs.limits.len() != self.servers.len() {
+            return Err(PyValueError::new_err("a replay of other servers"));
+        }
+        py.detach(|| {
+            let network = Arc::make_mut(&mut self.network);
+            let (parts, grid) = (&network.program.parts, network.grid);
+            let each = network.limits.iter_mut().zip(&mut self.servers);
+            for (server, ((limits, shared), theirs)) in each.zip(&theirs.limits).enumerate() {
+                if theirs.in_turn {
+                    (limits.in_turn, limits.cores) = (true, theirs.cores);
+                    *shared = Capacity::of(parts, server as u32, theirs.cores, grid, true);
+                }
+            }
+        });
+        Ok(())
+    }
+
     /// Measure the works of servers that may be event loops, and whose visits leave in order, as served
     /// in turn.
     fn take_turns(&mut self, py: Python<'_>) {

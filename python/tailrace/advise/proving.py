@@ -20,6 +20,7 @@ from tailrace.experiment import Experiment, places
 from tailrace.study.engines import TESTBED, Engine
 from tailrace.study.runs import Runs
 from tailrace.testbed import doctor
+from tailrace.testbed.ledger import InUseError
 from tailrace.testbed.refusals import refuse
 
 RUNS, ADVICE = "runs", "advice"
@@ -75,6 +76,8 @@ class Proof:
                 break
             try:
                 rows.append(Measured(claim, self.measured(self._with(claim), progress)[0]))
+            except InUseError:  # says nothing of the change
+                raise
             except TailraceError as error:
                 rows.append(Measured(claim, None, error.found))
         return rows

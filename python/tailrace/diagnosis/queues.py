@@ -167,12 +167,11 @@ MORE = 1.5
 DEVIATIONS = 4
 
 
-def is_more(came: int, expected: float, part: float = 0.0, least: float = MORE) -> bool:
-    """Return whether so many cannot be chance. The number must exceed `least` times the expected number, and exceed it
-    by four standard deviations of a Poisson stream (1 in 30,000). `part` is a ratio: the time in which they came,
-    divided by the time of the counts that give the expected number (var(came - expected) = expected · (1 + part))."""
-    chance = DEVIATIONS * (max(expected, 1.0) * (1.0 + part)) ** 0.5
-    return bool(came > max(least * expected, expected + chance))
+def is_more(came: int, expected: float) -> bool:
+    """Return whether so many cannot be chance. The number must exceed the expected number by half, and by four standard
+    deviations of a Poisson stream (1 in 30,000)."""
+    chance = DEVIATIONS * max(expected, 1.0) ** 0.5
+    return bool(came > max(MORE * expected, expected + chance))
 
 
 def held_from(limit: float) -> float:

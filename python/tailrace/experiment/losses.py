@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from tailrace.errors import InputError
 from tailrace.experiment import rows
 from tailrace.toml import Name, Table
 from tailrace.units import SECOND, parse_moment, parse_share
 
+Steps = list[tuple[int, float]]
+"""A time in ns after the ramp, and a share from then on."""
+NEIGHBOUR = "neighbour"
+"""The cause of what something else on the node took."""
 STANDS_STILL = 0.02
 """A server with less of its speed accepts nothing: the last step of a stop may have such a share."""
 
@@ -26,12 +31,12 @@ class Loss(Table):
     speed that is lost from then on."""
 
 
-def read(file: str) -> list[tuple[int, float]]:
+def read(file: str) -> Steps:
     """Times in ns after the ramp, in order, and the share that is lost from each to the next.
 
     Raises InputError with file and row.
     """
-    found: list[tuple[int, float]] = []
+    found: Steps = []
     for number, row in rows.read(file, {"time", "lost"}, "the first line must be: time,lost"):
         try:
             time, lost = parse_moment(row["time"] or "", scale=SECOND), parse_share(row["lost"] or "")
@@ -43,17 +48,22 @@ def read(file: str) -> list[tuple[int, float]]:
     return found
 
 
-def left(series: Iterable[list[tuple[int, float]]]) -> list[tuple[int, float]]:
+def changes(series: Sequence[Steps]) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """Each time at which one of these losses changes, and what each of them loses from then on."""
+    steps = sorted((time, number, lost) for number, one in enumerate(series) for time, lost in one)
+    now = [0.0] * len(series)
+    for time, same in groupby(steps, key=lambda step: step[0]):
+        for _, number, lost in same:
+            now[number] = lost
+        yield time, tuple(now)
+
+
+def left(series: Sequence[Steps]) -> Steps:
     """What these losses together leave, from each time to the next."""
-    steps = [(time, number, lost) for number, one in enumerate(series) for time, lost in one]
-    now: dict[int, float] = {}
-    found: list[tuple[int, float]] = []
-    for time, number, lost in sorted(steps):
-        now[number] = lost
-        share = 1.0 - sum(now.values())
+    found: Steps = []
+    for time, lost in changes(series):
+        share = 1.0 - sum(lost)
         share = 0.0 if share < STANDS_STILL else share
-        if found and found[-1][0] == time:
-            found.pop()
         if not found or found[-1][1] != share:
             found.append((time, share))
     return found

@@ -1,7 +1,8 @@
 """`base/knobs.toml`: the numbers of a paper's experiment files, those that the paper gives and those that it does not.
 
 Values are read from the experiment files, so that they cannot differ from what is run. A number that is neither a knob
-nor given is an error; numbers in lists, such as `[[stalls]]`, are left out.
+nor given is an error. The key of a number in a list of tables names no place in the list: `stalls.at` means the moments
+of all `[[stalls]]`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def read(paper: Path) -> tuple[Number, ...]:
     problem = next(_problems(known, leaves, {(number.file, number.key) for number in found}), None)
     if problem:
         raise InputError(file, problem, f"see {GUIDE}")
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _problems(known: Knobs, leaves: list[tuple[str, str, Any]], found: set[tuple[str, str]]) -> Iterator[str]:
@@ -101,19 +102,25 @@ def _leaves_of(paper: Path) -> Iterator[tuple[str, str, Any]]:
 def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in table.items():
         key = f"{above}.{name}" if above else name
-        if isinstance(value, Mapping):
-            yield from leaves(value, key)
+        tables = [value] if isinstance(value, Mapping) else value if isinstance(value, list) else []
+        if tables and all(isinstance(one, Mapping) for one in tables):
+            for one in tables:
+                yield from leaves(one, key)
         else:
             yield key, value
 
 
 def _is_number(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_number, value))
     if isinstance(value, str):
         return NUMBER.fullmatch(value) is not None
     return isinstance(value, int | float)
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)

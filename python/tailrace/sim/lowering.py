@@ -281,7 +281,7 @@ def _capacities(experiment: Experiment, indices: Indices) -> list[Json]:
         files.setdefault(loss.place, []).append(loss.file)
     found = []
     for place, names in files.items():
-        steps = [step for step in losses.left(losses.read(name) for name in names) if step[0] >= 0]
+        steps = [step for step in losses.left([losses.read(name) for name in names]) if step[0] >= 0]
         times, left = [experiment.ramp + time for time, _ in steps], [share for _, share in steps]
         found.append({"group": indices.servers[place], "times": times, "left": left})
     return found

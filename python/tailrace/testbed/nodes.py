@@ -13,6 +13,7 @@ from math import ceil
 
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, places
+from tailrace.experiment.losses import NEIGHBOUR
 from tailrace.experiment.model import Burn
 from tailrace.testbed import net
 from tailrace.testbed.cgroup import Group, mounted
@@ -127,6 +128,8 @@ def _rank(experiment: Experiment, tier: str) -> int:
     on = [server.node for server in places.servers(experiment)]
     mine = [server.node for server in places.servers(experiment) if server.tier == tier]
     burnt = [node for s in experiment.stalls if isinstance(s, Burn) for node in places.machines(experiment, s.place)]
+    beside = {loss.place for loss in experiment.losses if loss.cause == NEIGHBOUR}
+    burnt += [server.node for server in places.servers(experiment) if server.name in beside]
     if any(on.count(node) > 1 or node in burnt for node in mine):
         return 0
     return 1 if experiment.tiers[tier].role == "app" else 2

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, places, rubbos
+from tailrace.experiment.losses import NEIGHBOUR
 from tailrace.testbed import disk, syn
 from tailrace.testbed.servers import KINDS
 from tailrace.testbed.settings import settings
@@ -22,6 +23,18 @@ SIMULATED = {
     "packet-loss": "only the simulator loses packets on their way",
 }
 """Stalls that only the simulator makes, and why."""
+BUSY_DISK = "real waiting needs a busy disk: use nodes.NAME.disk"
+ARISES = "it arises by itself from requests that hold places or the CPU"
+NOT_TAKEN = SIMULATED | {
+    "log-flush": BUSY_DISK,
+    "writeback": BUSY_DISK,
+    "concurrency-overhead": ARISES,
+    "soft-resource": ARISES,
+    "own-work": ARISES,
+}
+"""Causes of losses that no control group can take from a server, and why."""
+TAKEN = ("freeze", "garbage-collection", "cpu-quota", "frequency-step", NEIGHBOUR, "unknown")
+"""The others, by the diagnosis's names: `stalls.losing` takes them."""
 
 
 def refuse(experiment: Experiment) -> None:
@@ -38,6 +51,11 @@ def notes(experiment: Experiment) -> list[str]:
             f"{name}: the server has a thread for each connection; only the simulator has {tier.workers} workers"
             for name, tier in experiment.tiers.items()
             if tier.software == "mysql" and tier.kind == "sync"
+        ),
+        *(
+            f"{loss.place}: what it lost to {loss.cause} is withheld by a CPU quota, which samples show"
+            for loss in experiment.losses
+            if loss.cause not in (NEIGHBOUR, "cpu-quota")
         ),
     ]
 
@@ -78,11 +96,21 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
     for name, node in places.nodes(experiment).items():
         if node.disk and (why := disk.problem()):
             yield f"nodes.{name}.disk", why
-    if experiment.losses:
-        yield "losses", "real servers lose capacity to real causes: use stalls"
+    yield from _of_losses(experiment)
     for number, stall in enumerate(experiment.stalls):
         if why := SIMULATED.get(stall.kind):
             yield f"stalls[{number}].kind", why
+
+
+def _of_losses(experiment: Experiment) -> Iterator[Refusal]:
+    node_of = {server.name: server.node for server in places.servers(experiment)}
+    for number, loss in enumerate(experiment.losses):
+        if loss.cause not in TAKEN:
+            why = NOT_TAKEN.get(loss.cause, f"it takes capacity as {', '.join(TAKEN)} do")
+            yield f"losses[{number}].cause = {loss.cause}", why
+        beside = [other for other, node in node_of.items() if node == node_of[loss.place] and other != loss.place]
+        if loss.cause == NEIGHBOUR and beside:
+            yield f"losses[{number}]", f"a neighbour on the node would take as much from {', '.join(beside)}"
 
 
 def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:

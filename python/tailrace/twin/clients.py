@@ -3,6 +3,8 @@ needs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
-from tailrace.twin.demands import Demands
+from tailrace.twin.demands import Demands, Works
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Tree
 from tailrace.units import SECOND
@@ -26,9 +28,7 @@ def arrivals(
     label = np.array([tree.label[number] for number in tree.stands[roots].tolist()], dtype=object)
     entry = np.array([structure.tier[name] for name in recorded.servers], dtype=object)[recorded.server[roots]]
     client, think = _clients(view, recorded.request[roots])
-    factors = {
-        name: np.round(values, DIGITS) for name, values in demands.factor.items() if not np.allclose(values, 1.0)
-    }
+    factors = {name: np.round(values, DIGITS) for name, values in unusual(demands.factor).items()}
     table = pl.DataFrame(
         {
             "time": recorded.sent[roots] / SECOND,
@@ -41,6 +41,13 @@ def arrivals(
     )
     parts = table.sort("time").partition_by("entry", as_dict=True, maintain_order=True)
     return {str(name): rows.drop("entry") for (name,), rows in parts.items()}
+
+
+def unusual(factor: Mapping[str, Works]) -> dict[str, Works]:
+    """The factors of tiers in which any is not 1. A request without a factor for its work before the first call has
+    that of the rest there, so all columns of a tier are kept, or none."""
+    kept = {name.partition(".")[2] for name, values in factor.items() if not np.allclose(values, 1.0)}
+    return {name: values for name, values in factor.items() if name.partition(".")[2] in kept}
 
 
 def _clients(view: View, requests: NDArray[np.uint64]) -> tuple[pl.Series, pl.Series]:

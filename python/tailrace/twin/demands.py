@@ -141,7 +141,11 @@ def _factors(
         due = _totals(tree, of_kind, tiers, is_first)[tree.stands[roots]]
         known = some & (due > 0.0)
         factor = np.clip(np.where(known, done / np.where(known, due, 1.0), 1.0), 0.0, FACTOR_MOST)
-        found |= {f"{prefix}{name}": factor[:, number] for number, name in enumerate(tiers)}
+        found |= {
+            f"{prefix}{name}": factor[:, number]
+            for number, name in enumerate(tiers)
+            if not is_first or due[:, number].any()  # a tier that calls no other has no first work
+        }
     return found
 
 

@@ -143,9 +143,10 @@ def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
 
 
 def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
-    """Return the account with other starts of its visits, at the same capacities."""
+    """Return the account with other starts of its visits, at the same capacities. Event loops stay event loops."""
     pools = limits.pools(seen.view, recorded)
     replay = _replay(seen, recorded, account.workers, pools, account.choices)
+    replay.serve_as(account.replay)
     replay.measure(account.capacity)
     return replace(account, recorded=recorded, replay=replay)
 

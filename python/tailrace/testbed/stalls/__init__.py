@@ -23,7 +23,7 @@ import polars as pl
 from tailrace.dataset import REQUESTS, scan
 from tailrace.experiment import truth
 from tailrace.testbed.epoch import Epoch
-from tailrace.testbed.stalls import burn, collection, contention, crowd, freeze, frequency, slow, writing
+from tailrace.testbed.stalls import burn, collection, contention, crowd, freeze, frequency, losing, slow, writing
 from tailrace.testbed.stalls.injection import Injection, Mechanism
 from tailrace.testbed.system import System
 from tailrace.units import SECOND
@@ -34,7 +34,11 @@ KINDS: dict[str, Callable[[System, Any], Iterator[Injection]]] = {
     "burn": burn.injections,
 }
 """By an injected stall's `kind`."""
-MECHANISMS: tuple[Callable[[System], Iterator[Mechanism]], ...] = (contention.mechanisms, writing.mechanisms)
+MECHANISMS: tuple[Callable[[System], Iterator[Mechanism]], ...] = (
+    contention.mechanisms,
+    writing.mechanisms,
+    losing.mechanisms,
+)
 """What runs during the recording."""
 ARISING: tuple[Callable[[System, Path], Iterator[truth.Stall]], ...] = (
     collection.arose,

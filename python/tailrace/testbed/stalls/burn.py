@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tailrace.experiment import places
 from tailrace.experiment.model import Burn
 from tailrace.testbed import program
+from tailrace.testbed.cgroup import Group
 from tailrace.testbed.stalls.injection import Injection
 from tailrace.testbed.system import System
 
@@ -15,11 +16,17 @@ _ENDLESS = ["sh", "-c", "while :; do :; done"]
 
 def injections(system: System, stall: Burn) -> Iterator[Injection]:
     for node in places.machines(system.experiment, stall.place):
-        beside = sum(name.startswith(f"{node}-neighbour") for name in system.nodes.rooms)
-        name = f"{node}-neighbour{beside + 1 if beside else ''}"
-        room = system.nodes.beside(node, name, stall.weight)
-        system.nodes.rooms[name] = room
-        room.group.freeze()
-        for _ in range(stall.threads):
-            program.start(name, _ENDLESS, room, system.folder / f"{name}.log")
-        yield Injection("neighbour", node, room.group.thaw, room.group.freeze)
+        group = neighbour(system, node, stall.weight, stall.threads)
+        yield Injection("neighbour", node, group.thaw, group.freeze)
+
+
+def neighbour(system: System, node: str, weight: float, threads: int) -> Group:
+    """The group of so many frozen processes."""
+    beside = sum(name.startswith(f"{node}-neighbour") for name in system.nodes.rooms)
+    name = f"{node}-neighbour{beside + 1 if beside else ''}"
+    room = system.nodes.beside(node, name, weight)
+    system.nodes.rooms[name] = room
+    room.group.freeze()
+    for _ in range(threads):
+        program.start(name, _ENDLESS, room, system.folder / f"{name}.log")
+    return room.group
