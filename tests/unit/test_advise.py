@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders import SMALL
-from tailrace import advise, experiment
+from tailrace import advise, experiment, sim
 from tailrace.advise import page as advise_page
 from tailrace.advise.answer import sentences
 from tailrace.advise.changing import as_options
@@ -19,8 +22,8 @@ from tailrace.advise.ranking import present
 from tailrace.advise.remedies import REMEDIES, backlog
 from tailrace.advise.serialise import to_json
 from tailrace.advise.sizing import sized
-from tailrace.advise.trials import Trials, replicated
-from tailrace.errors import UsageError
+from tailrace.advise.trials import Progress, Trials, replicated
+from tailrace.errors import TailraceError, UsageError
 from tailrace.experiment import Experiment, from_table
 from tailrace.experiment.workloads import Closed
 
@@ -88,6 +91,25 @@ def test_a_budget_ends_the_advice_early_and_says_so() -> None:
     assert not found.complete
     assert len(found.base.harmed) == 1
     assert "The time budget ended" in sentences(found)[1]
+
+
+def test_an_interrupt_ends_simulations_that_are_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def count(experiment: Experiment, progress: Progress) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        try:
+            for _ in range(6000):  # a minute
+                progress(0, 1)
+                time.sleep(0.01)
+        except TailraceError:
+            ended.set()
+            raise
+
+    monkeypatch.setattr(sim, "count", count)
+    with pytest.raises(KeyboardInterrupt):
+        Trials(tmp_path, workers=1).shares([from_table(STALLED)])
+    assert ended.wait(60)
 
 
 def test_without_very_long_requests_the_headroom_is_the_answer() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tailrace import advise, sim
-from tailrace.advise import recordings
+from tailrace.advise import facts, recordings
 from tailrace.advise.advising import MORE_REQUESTS
 from tailrace.advise.answer import sentences
 from tailrace.advise.changing import changed
@@ -104,6 +105,32 @@ def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
     assert refused.value.reasons == (
         "longest queue of app: 20 recorded, 3 reproduced; workers of app in topology.toml",
     )
+
+
+def test_advice_continues_with_the_twin_that_it_learnt_before(
+    recorded: tuple[Experiment, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(recorded[1], tmp_path / "run")
+    run, folder = Dataset.open(tmp_path / "run"), tmp_path / "twin"
+    first = recordings.twin_of(run, folder)
+
+    class LearntError(Exception):
+        pass
+
+    def learn(run: Dataset) -> None:
+        raise LearntError
+
+    monkeypatch.setattr(recordings, "learn", learn)
+    again = recordings.twin_of(run, folder)
+    assert (again.facts, again.experiment) == (first.facts, first.experiment)
+    for changed_file in (folder / "experiment.toml", run.path / "topology.toml", folder / facts.FILE):
+        before = changed_file.read_bytes()
+        changed_file.write_bytes(before + b" ")
+        if changed_file.name == facts.FILE:
+            changed_file.write_bytes(b"[" * 5000)
+        with pytest.raises(LearntError):
+            recordings.twin_of(run, folder)
+        changed_file.write_bytes(before)
 
 
 def test_the_answer_for_a_recording_without_very_long_requests_is_its_headroom(tmp_path: Path) -> None:

@@ -61,4 +61,4 @@ def test_a_twin_knows_which_workers_its_recording_does_not_show(
     monkeypatch.setattr(recordings, "_refuse", lambda run, checked: None)
     sim.simulate(from_table(CHAIN), tmp_path / "run")
     planned = recordings.twin_of(Dataset.open(tmp_path / "run"), tmp_path / "twin")
-    assert planned.unlimited == {"db"}
+    assert planned.facts.unlimited == {"db"}

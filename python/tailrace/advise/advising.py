@@ -47,29 +47,29 @@ def advise(
     """Rank all remedies that apply to an experiment, or to the twin of a recording. `source` may also be the path of
     either. `software` names that of tiers, as `{"app": "tomcat,hikaricp"}`.
 
-    Runs are kept in `out`/runs, and the twin in `out`/twin. After `seconds`, which count while the twin is learnt, too,
-    no further run begins, and the advice says that it is incomplete. Raises RefusedError if the twin does not repeat
-    the recording.
+    Runs are kept in `out`/runs, and the twin in `out`/twin: advice that was interrupted continues there. After
+    `seconds`, which count while the twin is learnt, too, no further run begins, and the advice says that it is
+    incomplete. Raises RefusedError if the twin does not repeat the recording.
     """
     begun = time.monotonic()
     with ExitStack() as stack:
         folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-")))
         planned, called = _planned(source, folder)
-        chosen = server_software.chosen(planned.experiment, software or {}, planned.protocols)
+        chosen = server_software.chosen(planned.experiment, software or {}, planned.facts.protocols)
         left = None if seconds is None else max(seconds - (time.monotonic() - begun), 0.0)
-        trials = Trials(folder / "runs", left, workers, progress, spread=planned.spread)
+        trials = Trials(folder / "runs", left, workers, progress, spread=planned.facts.spread)
         found = _advise(planned.experiment, name or called, replications, trials)
-        notes = planned.notes
-        if planned.compared and found.base.vlrt.mean > SATURATED * found.base.requests:
+        notes = planned.facts.notes
+        if planned.facts.compared and found.base.vlrt.mean > SATURATED * found.base.requests:
             notes = (MORE_REQUESTS, *notes)
-        found = replace(found, ranked=tuple(cautious(found.ranked, planned.unlimited, found.experiment)))
+        found = replace(found, ranked=tuple(cautious(found.ranked, planned.facts.unlimited, found.experiment)))
         best = found.best
         lines = queues(found.experiment, best.experiment, found.base.first, trials) if best else None
         return replace(
             found,
             software=chosen,
             notes=notes,
-            compared=planned.compared,
+            compared=planned.facts.compared,
             queues=lines,
             undone=tuple(trials.undone),
         )

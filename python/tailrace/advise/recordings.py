@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tailrace import experiment as experiments
+from tailrace.advise import facts
+from tailrace.advise.facts import Facts
 from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
 from tailrace.twin import Gate, Twin, gate, learn
-from tailrace.twin.gate import Compared
 
 
 class RefusedError(TailraceError):
@@ -27,27 +27,31 @@ class Planned:
     """An experiment to advise on, and, if it is the twin of a recording, what is known of it as a twin."""
 
     experiment: Experiment
-    notes: tuple[str, ...] = ()
-    protocols: Mapping[str, str] = field(default_factory=dict)
-    """By tier of the twin, as the recording's topology has them."""
-    compared: tuple[Compared, ...] = ()
-    """Recorded beside reproduced."""
-    unlimited: frozenset[str] = frozenset()
-    """Tiers of the twin whose number of workers the recording does not show."""
-    spread: float = 0.0
-    """How much the twin's count of very long requests may be off, as a share."""
+    facts: Facts = field(default_factory=Facts)
 
 
 def twin_of(run: Dataset, folder: Path) -> Planned:
-    """Writes the twin into the folder. Raises RefusedError if it does not repeat the recording."""
+    """The twin, written into the folder, unless the folder has it already. Raises RefusedError if it does not repeat
+    the recording."""
+    if known := facts.read(folder, run):
+        return Planned(experiments.read(folder), known)
     twin = learn(run)
     checked = gate(twin, run)
     _refuse(run, checked)
+    path = twin.write(folder, overwrite=True)
+    repeated = experiments.read(path)
+    known = Facts(
+        tuple(_notes(twin)), _protocols(twin, run, repeated), checked.rows, _unlimited(twin), _spread(checked)
+    )
+    facts.keep(folder, run, (path.name, *twin.arrivals, *twin.losses), known)
+    return Planned(repeated, known)
+
+
+def _protocols(twin: Twin, run: Dataset, repeated: Experiment) -> dict[str, str]:
+    """By tier of the twin."""
     known = {server.name: server.protocol for server in run.topology.servers}
-    repeated = experiments.read(twin.write(folder, overwrite=True))
     tier = {server.name: server.tier for server in places.servers(repeated)}
-    protocols = {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
-    return Planned(repeated, tuple(_notes(twin)), protocols, checked.rows, _unlimited(twin), _spread(checked))
+    return {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
 
 
 def _refuse(run: Dataset, checked: Gate) -> None:

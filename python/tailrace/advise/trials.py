@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from tailrace import sim, whole
 from tailrace.advise.outcomes import Outcome, outcome, questions
 from tailrace.advise.undone import Undone
+from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment
 from tailrace.experiment.workloads import Trace
 from tailrace.study.runs import Question, Runs, identity
@@ -52,6 +54,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         self._runs = Runs(self.folder)
+        self._stop = threading.Event()
         self._end = self._screened = time.monotonic() + (inf if self.seconds is None else self.seconds)
         self._at_once = self.workers or os.cpu_count() or 1
 
@@ -122,15 +125,26 @@ class Trials:
 
     def _counted(self, batch: Sequence[Experiment]) -> list[float]:
         # threads are enough: the engine releases the interpreter's lock
-        with ThreadPoolExecutor(self._at_once) as pool:
+        pool = ThreadPoolExecutor(self._at_once)
+        try:
             return list(pool.map(self._count, batch))
+        except BaseException:
+            self._stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _go_on(self, done: int, whole: int) -> None:
+        """Ends a simulation that nobody waits for any more."""
+        if self._stop.is_set():
+            raise TailraceError("stopped, because another run failed or the advice was interrupted")
 
     def _count(self, experiment: Experiment) -> float:
         file = self.folder / f"{identity(json.dumps(sim.lower(experiment), sort_keys=True))}.count.json"
         kept = _kept(file)
         if kept is not None:
             return kept
-        made = sim.count(experiment)
+        made = sim.count(experiment, progress=self._go_on)
         share = (made.over_1s + made.failed) / made.requests if made.requests else 1.0
         self.folder.mkdir(parents=True, exist_ok=True)
         whole.write(file, json.dumps(share).encode())

@@ -81,6 +81,9 @@ def advise(
                 workers=jobs,
                 progress=step,
             )
+        except KeyboardInterrupt:
+            say(f"tailrace: the finished runs are kept in {out}; the same command continues")
+            raise
         except RefusedError as refusal:
             say(f"tailrace: {refusal}:", *(f"    {reason}" for reason in refusal.reasons))
             raise typer.Exit(REFUSED) from refusal

@@ -167,7 +167,8 @@ class Runs:
             found = answered(self.engine, job.experiment, folder, job.asked(), partial(self._go_on, tell))
             job.answers.update(found)
         except UsageError as error:
-            raise _named(error, job.name) from error
+            error.where = error.where or job.name
+            raise
         finally:
             if not self.engine.measures:
                 dataset.remove(folder)
@@ -201,11 +202,8 @@ def simulated(task: tuple[int, tuple[str, Experiment, list[Question], str]]) -> 
         try:
             return number, answered(SIMULATOR, experiment, Path(folder) / "run", questions, lambda done, whole: None)
         except UsageError as error:
-            raise _named(error, name) from error
-
-
-def _named(error: UsageError, name: str) -> UsageError:
-    return UsageError(error.found, where=error.where or name, advice=error.advice)
+            error.where = error.where or name
+            raise
 
 
 def check(name: str, values: Values[str, Any], where: str) -> str | None:

@@ -1,0 +1,77 @@
+"""What is known of the twin of a recording. It is kept beside the twin, so that advice that was interrupted goes on
+without learning the twin again.
+
+The file names what it was made from: the recording, the code that learns, and the files of the twin. Where any of them
+is another today, the twin is learnt again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from tailrace import whole
+from tailrace.dataset import Dataset, tables
+from tailrace.errors import InputError
+from tailrace.study.runs import fingerprint
+from tailrace.twin.gate import Compared
+from tailrace.untrusted import read_inside
+
+FILE = "learnt.json"
+CODE = ("dataset", "timeline", "diagnosis", "experiment", "sim", "twin", "advise")
+"""Modules whose code decides what is known, besides the engine."""
+DECIDING = ("manifest.json", "topology.toml")
+"""Of a run folder. The manifest has the checksums of its tables; a topology may be edited by hand."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    notes: tuple[str, ...] = ()
+    protocols: Mapping[str, str] = field(default_factory=dict)
+    """By tier of the twin, as the recording's topology has them."""
+    compared: tuple[Compared, ...] = ()
+    """Recorded beside reproduced."""
+    unlimited: frozenset[str] = frozenset()
+    """Tiers of the twin whose number of workers the recording does not show."""
+    spread: float = 0.0
+    """How much the twin's count of very long requests may be off, as a share."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    source: str
+    """The recording and the code."""
+    files: Mapping[str, str]
+    """Checksums of the twin's files."""
+    facts: Facts
+
+
+_KEPT = TypeAdapter(_Kept)
+
+
+def read(folder: Path, run: Dataset) -> Facts | None:
+    """What was kept of the twin of this recording in the folder; None if there is none, or anything has changed."""
+    try:
+        kept = _KEPT.validate_json(read_inside(folder / FILE))
+        same = kept.source == _source(run) and all(
+            tables.sha256(folder / name) == sum_ for name, sum_ in kept.files.items()
+        )
+    except (InputError, ValidationError):
+        return None
+    return kept.facts if same else None
+
+
+def keep(folder: Path, run: Dataset, names: tuple[str, ...], facts: Facts) -> None:
+    """After the files of these names are written."""
+    kept = _Kept(_source(run), {name: tables.sha256(folder / name) for name in names}, facts)
+    whole.write(folder / FILE, _KEPT.dump_json(kept))
+
+
+def _source(run: Dataset) -> str:
+    said = [fingerprint(CODE), *(read_inside(run.path / name) for name in DECIDING if (run.path / name).exists())]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
