@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -93,23 +91,25 @@ def test_a_budget_ends_the_advice_early_and_says_so() -> None:
     assert "The time budget ended" in sentences(found)[1]
 
 
-def test_an_interrupt_ends_simulations_that_are_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = threading.Event()
+def test_a_fault_ends_simulations_that_are_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise an interrupt would wait for them."""
+    ended = []
 
     def count(experiment: Experiment, progress: Progress) -> None:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        try:
-            for _ in range(6000):  # a minute
+        if experiment.seed == 1:
+            raise UsageError("a fault")
+        for _ in range(6000):  # a minute
+            try:
                 progress(0, 1)
-                time.sleep(0.01)
-        except TailraceError:
-            ended.set()
-            raise
+            except TailraceError:
+                ended.append(experiment.seed)
+                raise
+            time.sleep(0.01)
 
     monkeypatch.setattr(sim, "count", count)
-    with pytest.raises(KeyboardInterrupt):
-        Trials(tmp_path, workers=1).shares([from_table(STALLED)])
-    assert ended.wait(60)
+    with pytest.raises(UsageError, match="a fault"):
+        Trials(tmp_path, workers=2).shares([from_table(STALLED | {"seed": seed}) for seed in (1, 2)])
+    assert ended == [2]
 
 
 def test_without_very_long_requests_the_headroom_is_the_answer() -> None:
