@@ -1,15 +1,19 @@
 """Where a prediction depends on what the recording does not show: how many requests a server can hold.
 
-A twin takes such a server to hold any number. A change that lets more requests through to it may make it drop them.
+A twin takes such a server to hold any number. A change that lets more requests through to it may make it drop them. So
+the change is simulated once more with servers that hold no more than was seen, and the interval holds both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tailrace.advise.advice import Ranked
+from tailrace.advise.changing import changed
+from tailrace.advise.prediction import reaching
 from tailrace.advise.ranking import ranked
+from tailrace.advise.trials import Trials, replicated
 from tailrace.experiment import Experiment
 from tailrace.report import words
 
@@ -17,21 +21,40 @@ LETTING_THROUGH = frozenset(("asynchronous", "workers", "pool", "replica"))
 """Remedies after which more requests reach the servers behind at once, as docs/reference/remedies.md says of them."""
 
 
-def cautious(found: Sequence[Ranked], unlimited: Collection[str], experiment: Experiment) -> list[Ranked]:
-    """The same changes, each with its caution, ranked anew; `unlimited` are the tiers whose workers are not known."""
-    return ranked([replace(one, caution=_caution(one, unlimited, experiment)) for one in found])
+def cautious(
+    found: Sequence[Ranked], unlimited: Mapping[str, int], experiment: Experiment, trials: Trials
+) -> list[Ranked]:
+    """The same changes, each with its caution, ranked anew; `unlimited` are the tiers whose workers are not known, and
+    how many requests were seen in one of their servers."""
+    again = []
+    for one in found:
+        seen = {tier: max(unlimited[tier], 1) for tier in _open_ended(one, unlimited, experiment)}
+        again.append(_with_caution(one, seen, trials) if seen else one)
+    return ranked(again)
 
 
-def _caution(one: Ranked, unlimited: Collection[str], experiment: Experiment) -> str:
+def _open_ended(one: Ranked, unlimited: Mapping[str, int], experiment: Experiment) -> list[str]:
+    """The tiers that may overflow after the change."""
     if not LETTING_THROUGH.intersection(one.remedies):
-        return ""
-    changed = {path[1] for path in one.changes if path[0] == "tiers"}
-    behind = [callee for tier in changed for callee in experiment.tiers[tier].calls]
+        return []
+    changed_tiers = {path[1] for path in one.changes if path[0] == "tiers"}
+    behind = [callee for tier in changed_tiers for callee in experiment.tiers[tier].calls]
     for tier in behind:  # grows during the loop
         behind += [callee for callee in experiment.tiers[tier].calls if callee not in behind]
-    open_ended = [tier for tier in dict.fromkeys(behind) if tier in unlimited and tier not in changed]
-    if not open_ended:
-        return ""
-    return (
-        f"The recording does not show how many requests {words.name(open_ended[0])} can hold, and it gets more at once."
+    return [tier for tier in dict.fromkeys(behind) if tier in unlimited and tier not in changed_tiers]
+
+
+def _with_caution(one: Ranked, seen: Mapping[str, int], trials: Trials) -> Ranked:
+    first = next(iter(seen))
+    name = words.name(first)
+    caution = f"The recording does not show how many requests {name} can hold, and it gets more at once."
+    fewest = changed(one.experiment, {("tiers", tier, "workers"): workers for tier, workers in seen.items()})
+    [outcome] = trials.outcomes([replicated(fewest, 0)])
+    if outcome is None:
+        trials.leave("find what is left if servers hold no more than was seen, for {}", [one.words])
+        return replace(one, caution=caution)
+    left = (
+        f" If it can hold only the {seen[first]} that were seen, {words.count(outcome.vlrt)} requests take 1 s or more."
     )
+    effect = replace(one.effect, vlrt=reaching(one.effect.vlrt, outcome.vlrt, trials.spread))
+    return replace(one, caution=caution + left, effect=effect)

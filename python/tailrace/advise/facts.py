@@ -36,8 +36,9 @@ class Facts:
     """By tier of the twin, as the recording's topology has them."""
     compared: tuple[Compared, ...] = ()
     """Recorded beside reproduced."""
-    unlimited: frozenset[str] = frozenset()
-    """Tiers of the twin whose number of workers the recording does not show."""
+    unlimited: Mapping[str, int] = field(default_factory=dict)
+    """Tiers of the twin whose number of workers the recording does not show, and the most requests in one of their
+    servers."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
 

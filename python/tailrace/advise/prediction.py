@@ -6,14 +6,15 @@ Anscombe's transform, y = √(x + 3/8), a Poisson count has a standard deviation
 least 1/2: n equal counts, such as n zeros, do not mean that the next one is the same.
 
 Where the experiment is the twin of a recording, the twin is off by some share of the recorded count, and the interval
-is wider by this share at both ends.
+is wider by this share at both ends. Where the prediction depends on something that the recording does not show, the
+interval holds the ends of its range, too (`reaching`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tailrace.study.intervals import t_95
 
@@ -51,3 +52,12 @@ def predict(counts: Sequence[float], spread: float = 0.0) -> Prediction:
     low, high = (max(0.0, max(0.0, middle + step) ** 2 - SHIFT) for step in (-half, half))
     low, high = low * max(0.0, 1.0 - spread), high * (1.0 + spread)
     return Prediction(mean, min(float(math.floor(low)), mean), max(float(math.ceil(high)), mean), tuple(counts))
+
+
+def reaching(one: Prediction, count: float, spread: float = 0.0) -> Prediction:
+    """The same prediction, with an interval that also holds that of as many replications with this count: what would
+    be, if something unknown is otherwise."""
+    other = predict([count] * len(one.replications), spread)
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return one
+    return replace(one, low=min(one.low, other.low), high=max(one.high, other.high))

@@ -75,9 +75,9 @@ def _spread(checked: Gate) -> float:
     return max(abs(count - recorded) / recorded for count in counts) if recorded else 0.0
 
 
-def _unlimited(twin: Twin) -> frozenset[str]:
-    names = (one.name.split(".") for one in twin.unknowns)
-    return frozenset(".".join(parts[1:-1]) for parts in names if parts[0] == "tiers" and parts[-1] == "workers")
+def _unlimited(twin: Twin) -> dict[str, int]:
+    names = ((one.name.split("."), one.low) for one in twin.unknowns)
+    return {".".join(parts[1:-1]): int(low) for parts, low in names if parts[0] == "tiers" and parts[-1] == "workers"}
 
 
 def _notes(twin: Twin) -> list[str]:
