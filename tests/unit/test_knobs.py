@@ -53,13 +53,14 @@ def test_numbers_in_lists_are_numbers(tmp_path: Path) -> None:
     """Of a list of tables, each table has the key; a list of numbers is one value."""
     stalls = [{"kind": "freeze", "at": "5 s"}, {"kind": "freeze", "at": "9 s"}, {"kind": "freeze", "at": "9 s"}]
     files = {"a": {"stalls": stalls, "nodes": {"db": {"clocks": ["1 GHz", "2 GHz"]}}}}
-    found = knobs.read(paper(tmp_path, {"knobs": [{**KNOB, "key": ["stalls.at", "nodes.db.clocks"]}]}, **files))
+    found = knobs.read(paper(tmp_path, {"knobs": [{**KNOB, "key": ["stalls[].at", "nodes.db.clocks"]}]}, **files))
     assert [(number.key, number.value) for number in found] == [
-        ("stalls.at", "5 s"),
-        ("stalls.at", "9 s"),
+        ("stalls[].at", "5 s"),
+        ("stalls[].at", "9 s"),
         ("nodes.db.clocks", "1 GHz, 2 GHz"),
     ]
-    with pytest.raises(InputError, match=r"sets stalls.at = 5 s, which is neither a knob nor given"):
+    assert [number.settable for number in found] == [False, False, True]
+    with pytest.raises(InputError, match=r"sets stalls\[\].at = 5 s, which is neither a knob nor given"):
         knobs.read(paper(tmp_path / "again", {"knobs": [{**KNOB, "key": "nodes.db.clocks"}]}, **files))
 
 

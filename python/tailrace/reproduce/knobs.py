@@ -1,8 +1,8 @@
 """`base/knobs.toml`: the numbers of a paper's experiment files, those that the paper gives and those that it does not.
 
 Values are read from the experiment files, so that they cannot differ from what is run. A number that is neither a knob
-nor given is an error. The key of a number in a list of tables names no place in the list: `stalls.at` means the moments
-of all `[[stalls]]`.
+nor given is an error. The key of a number in a list of tables names no place in the list: `stalls[].at` means the
+moments of all `[[stalls]]`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tailrace.reproduce.panels import Names
 from tailrace.toml import Name, Table
 
 FILE = "base/knobs.toml"
+EACH = "[]"
+"""In a key: each table of a list."""
 NUMBER = re.compile(r"[\d.]+ ?[A-Za-z/%µ]*")
 """A text that is a number with its unit."""
 
@@ -55,6 +57,11 @@ class Number:
     value: str
     file: str
     knob: Knob
+
+    @property
+    def settable(self) -> bool:
+        """Whether `--set` can change it; of a list it can only change the whole."""
+        return EACH not in self.key
 
 
 def read(paper: Path) -> tuple[Number, ...]:
@@ -102,10 +109,11 @@ def _leaves_of(paper: Path) -> Iterator[tuple[str, str, Any]]:
 def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in table.items():
         key = f"{above}.{name}" if above else name
-        tables = [value] if isinstance(value, Mapping) else value if isinstance(value, list) else []
-        if tables and all(isinstance(one, Mapping) for one in tables):
-            for one in tables:
-                yield from leaves(one, key)
+        if isinstance(value, Mapping):
+            yield from leaves(value, key)
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            for one in value:
+                yield from leaves(one, key + EACH)
         else:
             yield key, value
 

@@ -52,7 +52,8 @@ def vary(
         for old in plain
         for number in knobs.read(old.entry.folder.parent)
         for factor in FACTORS
-        if (value := scaled(number.value, factor))
+        if number.settable
+        and (value := scaled(number.value, factor))
         and (expected := varied(old.entry, old.expected, number.key, old.entry.folder.parent / number.file, value))
     ]
     runs.make(workers, progress)
