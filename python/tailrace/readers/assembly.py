@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -70,6 +71,8 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
                 f"{_disagreement(writer, found.visits)}"
             )
     entered = not with_requests or _beside(writer, kind, found, {*with_visits, *with_requests})
+    if not entered:
+        visits = _without_broken_chains(visits, found, with_visits, name)
     if found.requests and not entered:
         rest = "are visits only" if found.visits else "are left out"
         found.notes.append(f"{name}: the requests of another input count; this one's {rest}")
@@ -80,6 +83,27 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
     for frame in found.requests if entered else ():
         writer.append_table("requests", frame.with_columns(pl.col("request") + first))
     return entered, any(frame.height for frame in visits)
+
+
+def _without_broken_chains(
+    visits: Sequence[pl.DataFrame], found: Found, elsewhere: Sequence[str], name: str
+) -> list[pl.DataFrame]:
+    """Visits without those of servers that call servers whose visits come from another input. Without its calls, such a
+    server seems to work as long as it waits for them, and no link joins its visits to the requests that count."""
+    server = pl.col("server").cast(pl.String)
+    calls = [frame.filter(server.is_in(elsewhere) & pl.col("parent").is_not_null()) for frame in found.visits]
+    parents = {parent for frame in calls for parent in frame.get_column("parent")}
+    calling = [frame.filter(pl.col("visit").is_in(parents)).get_column("server").cast(pl.String) for frame in visits]
+    callers = sorted({caller for column in calling for caller in column})
+    gone = [visit for frame in visits for visit in frame.filter(server.is_in(callers)).get_column("visit")]
+    unknown = pl.when(~pl.col("parent").is_in(gone)).then(pl.col("parent"))
+    kept = [frame.filter(~server.is_in(callers)).with_columns(parent=unknown) for frame in visits]
+    if callers:
+        found.notes.append(
+            f"{name}: {len(gone)} visits of {', '.join(callers[:12])} were left out, because another input has the "
+            "visits of the servers that these call, and its requests count"
+        )
+    return kept
 
 
 def _disagreement(writer: Writer, left_out: Sequence[pl.DataFrame]) -> str:
@@ -119,8 +143,8 @@ def _beside(writer: Writer, kind: str, found: Found, known: Collection[str]) -> 
 
 def joined(inferred: Topology, texts: Sequence[Text]) -> Topology:
     """The servers and calls that captures show, and those that logs and traces show besides. A server that these call
-    by its address gets its name."""
-    names = {server.address: server.name for server in inferred.servers if server.address}
+    by its address, or by that of its host if no other server is there, gets its name."""
+    names = _called(inferred)
     shown = [(found, found.topology) for _, _, found in texts if found.topology is not None]
     for found, topology in shown:
         found.visits = [_renamed(frame, names) for frame in found.visits]
@@ -137,6 +161,14 @@ def joined(inferred: Topology, texts: Sequence[Text]) -> Topology:
         named = topology.model_copy(update={"servers": tuple(servers.values()), "calls": tuple(calls.values())})
         inferred = complete_topology(named, inferred, {})
     return _tiered(inferred) if shown else inferred
+
+
+def _called(topology: Topology) -> dict[str, str]:
+    """Address → the name of its server; and the address of each host that has one server only."""
+    names = {server.address: server.name for server in topology.servers if server.address}
+    hosts = {address: address.rpartition(":")[0].strip("[]") for address in names}
+    alone = {host for host, count in Counter(hosts.values()).items() if count == 1 and host}
+    return {hosts[address]: name for address, name in names.items() if hosts[address] in alone} | names
 
 
 def _renamed(frame: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
