@@ -54,6 +54,27 @@ def without_rare_words(counted: list[tuple[str, str, int]]) -> list[tuple[str, s
     """What names with a path become, by server, name and how many requests have it: a word that fewer than three
     requests of each server share is folded."""
 
+class SpanCutter:
+    """Reads a file of traces in blocks. `form` is `otlp`, `jaeger`, `zipkin`, `frames` or `message`, and `plan` lists
+    the attributes that matter (crates/core/src/spans). ValueError: the plan cannot be followed."""
+
+    def __init__(self, form: str, plan: str) -> None: ...
+    def feed(self, block: bytes, last: bool) -> tuple[ArrowStream, list[str], int, int, str | None, bool]:
+        """The spans of the next block of the file; `last` after the last one.
+
+        They are a table, and the texts that its numbers mean; then follow how many spans lack an id, a time or a
+        service, how many elements are damaged, why reading ended, and whether this block has more spans, which the
+        next call gives.
+        """
+
+def span_key(trace: str, id: str) -> int:
+    """By what spans name each other."""
+
+def link_spans(spans: Any) -> tuple[ArrowStream, list[int], int]:
+    """How spans with the columns `key`, `parent` and `kind` belong together: a table with the `row` of each span that
+    is kept, the span `above` it and its `container`; an order of the visits; and the number of cycles
+    (crates/core/src/spans/links.rs)."""
+
 SAMPLING_NS: tuple[int, int]
 """The shortest and the longest time between two samples of the recorder."""
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+from polars.testing import assert_frame_equal
 
+from spans_singly import framed
 from tailrace import readers
 from tailrace.readers import room
 from tailrace.units import SECOND, parse_moment
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 FILES = Path(__file__).parents[1] / "golden" / "readers"
 T = parse_moment("2026-11-20T16:49:00Z")
@@ -73,6 +84,22 @@ def test_the_report_since_the_start_of_the_machine_is_left_out() -> None:
 
 def test_a_tool_that_prints_no_host_has_the_place_host() -> None:
     assert values(FILES / "vmstat" / "vmstat-t.txt", "cpu_busy", "host") == BUSY
+
+
+@pytest.mark.parametrize("packed", ["", "zstd", "json"])
+def test_metrics_of_otlp_in_messages_show_the_same_as_lines_of_json(packed: str, tmp_path: Path) -> None:
+    lines = (FILES / "otlpmetrics" / "metrics.jsonl").read_text().splitlines()
+    messages = [ParseDict(json.loads(line), MetricsData()).SerializeToString() for line in lines]
+    if packed:
+        messages = [
+            zstd.compress(line.encode() if packed == "json" else m) for line, m in zip(lines, messages, strict=True)
+        ]
+    (tmp_path / "metrics.otlp").write_bytes(framed([*messages, b"\x0a\x05ab"]))
+    run, expected = (
+        readers.read(path) for path in (tmp_path / "metrics.otlp", FILES / "otlpmetrics" / "metrics.jsonl")
+    )
+    assert_frame_equal(run.samples().collect(), expected.samples().collect())
+    assert run.lost()["metrics.otlp: damaged elements"] == 1
 
 
 @pytest.mark.parametrize(

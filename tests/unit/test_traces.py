@@ -3,7 +3,6 @@ tests/golden/readers/traces."""
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import re
@@ -11,13 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
+from spans_singly import framed, protobuf
 from tailrace import readers
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError
-from tailrace.readers.spans_clocks import aligned
+from tailrace.readers import spans_clocks
 from tailrace.units import MILLISECOND, parse_moment
 
 if sys.version_info >= (3, 14):
@@ -173,6 +174,10 @@ def test_clocks_of_hosts_are_aligned_by_causality_and_sampling_is_named(tmp_path
     assert "aligned" not in " ".join(readers.read(tmp_path / "true.json").manifest.notes)
 
 
+def aligned(calls: list[tuple[str, str, int, int]]) -> spans_clocks.Clocks:
+    return spans_clocks.aligned((a, b, np.array([least]), np.array([most])) for a, b, least, most in calls)
+
+
 def test_clocks_that_no_offset_satisfies_are_not_moved() -> None:
     ms = MILLISECOND
     assert aligned([("a", "b", -1 * ms, 3 * ms), ("a", "b", -2 * ms, 1 * ms)]).offsets == {}
@@ -198,29 +203,6 @@ def test_times_that_a_store_moved_and_traces_chosen_for_their_end_are_named(tmp_
     assert "tail sampling" in " ".join(run.manifest.notes)
     assert run.requests().collect().height == 5
     assert "visits" not in run.manifest.rows
-
-
-def protobuf(jsonl: str) -> list[bytes]:
-    """The messages of a file of OTLP JSON as protobuf."""
-    from google.protobuf.json_format import ParseDict
-    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
-
-    messages = []
-    for line in jsonl.splitlines():
-        try:
-            batch = json.loads(line)
-        except ValueError:
-            continue
-        for span in [s for r in batch["resourceSpans"] for c in r["scopeSpans"] for s in c["spans"]]:
-            for key, length in (("traceId", 32), ("spanId", 16), ("parentSpanId", 16)):
-                if span.get(key):
-                    span[key] = base64.b64encode(bytes.fromhex(span[key].rjust(length, "0"))).decode()
-        messages.append(ParseDict(batch, TracesData(), ignore_unknown_fields=True).SerializeToString())
-    return messages
-
-
-def framed(messages: list[bytes]) -> bytes:
-    return b"".join(len(message).to_bytes(4, "big") + message for message in messages)
 
 
 def test_protobuf_of_the_collector_gives_what_its_json_gives(tmp_path: Path) -> None:

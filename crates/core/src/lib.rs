@@ -11,7 +11,9 @@
 //! rng        random numbers that depend on the entity, not on the order of events
 //! workload   clients: which one sends which request when
 //! sim        a plan → the visits, samples and events of a simulated system
+//! json       JSON in one pass, without a tree
 //! lines      lines of text that have one of a few layouts → columns
+//! spans      files of traces → columns of spans, and how these belong together
 //! load       a plan → requests to real servers, and their outcome
 //! export     visits → the packets that they would have put on the wire
 //! confine    removes the rights of a process once it has opened what it needs
@@ -27,6 +29,7 @@ pub mod error;
 pub mod export;
 #[cfg(target_os = "linux")]
 pub mod host;
+pub mod json;
 pub mod lines;
 #[cfg(target_os = "linux")]
 pub mod load;
@@ -34,6 +37,7 @@ pub mod record;
 pub mod replay;
 pub mod rng;
 pub mod sim;
+pub mod spans;
 pub mod whole;
 pub mod window;
 pub mod workload;

@@ -11,9 +11,10 @@ from tailrace.cli.words import say, tell
 from tailrace.errors import OutputError
 
 
-def read_apart(recorded: Path, out: Path, words: list[str]) -> None:
+def read_apart(recorded: Path, out: Path, words: list[str], *more: Path) -> None:
     """Make the run folder in a process without rights. Damage in the recording can end only that process."""
-    command = (sys.executable, "-P", "-m", "tailrace", "read", "--quiet", f"--out={out}", *words, "--", str(recorded))
+    files = map(str, (recorded, *more))
+    command = (sys.executable, "-P", "-m", "tailrace", "read", "--quiet", f"--out={out}", *words, "--", *files)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=for_another_tailrace()) as reader:
         try:
             code = reader.wait()

@@ -1,4 +1,4 @@
-"""Metrics in OTLP as JSON lines: the Collector's file exporter.
+"""Metrics in OTLP: JSON lines and protobuf of the Collector's file exporter, and what `tailrace receive` keeps.
 
 ```text
 {"resourceMetrics": [{"resource": {"attributes": […]}, "scopeMetrics": [{"metrics": [{"name": "system.cpu.time",
@@ -9,25 +9,58 @@ A histogram counts by its sum (`jvm.gc.duration`). Growth since the point before
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tailrace.readers import counters
+from tailrace.errors import UsageError
+from tailrace.readers import counters, frames
 from tailrace.readers.counters import Counters
 from tailrace.readers.elements import elements, moment, number, rows, table, text
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
 _SEEN = re.compile(r'\A[\s\ufeff]*\{\s*"resourceMetrics"\s*:')
+_JSON = re.compile(rb'\s*\{\s*"resourceMetrics"\s*:')
 _RESUME = re.compile(r'\{\s*"resourceMetrics"\s*:')
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _UTILISATION = "system_cpu_utilization"
 
 
 def sniff(name: str, head: bytes) -> bool:
-    return bool(_SEEN.match(text_head(head) or ""))
+    return bool(_SEEN.match(text_head(head) or "")) or _are_messages(head)
+
+
+def _are_messages(head: bytes) -> bool:
+    first, _ = frames.beginning(head)
+    return _JSON.match(first) is not None or any(
+        name.isascii() and name.decode(errors="replace").isprintable() and {5, 7, 9, 10, 11} & fields.keys()
+        for resource in _fields(first).get(1, ())
+        for scope in _fields(resource).get(2, ())
+        for metric in _fields(scope).get(2, ())
+        for fields in [_fields(metric)]
+        for name in fields.get(1, ())
+    )
+
+
+def _fields(message: bytes) -> dict[int, list[bytes]]:
+    """The fields of a message of protobuf that have a length; what is cut or none of these ends them."""
+    found: dict[int, list[bytes]] = defaultdict(list)
+    at = 0
+    while at < len(message):
+        tag, length, at = message[at], 0, at + 1
+        for shift in range(0, 35, 7):
+            byte = message[at] if at < len(message) else 0
+            length, at = length | (byte & 0x7F) << shift, at + 1
+            if byte < 0x80:
+                break
+        if tag & 7 != 2 or tag >= 0x80:
+            break
+        found[tag >> 3].append(message[at : at + length])
+        at += length
+    return found
 
 
 def read(source: Source) -> Found:
@@ -65,7 +98,7 @@ def read(source: Source) -> Found:
 
 def _points(source: Source, found: Found) -> Iterator[tuple[str, str, dict[str, Any], dict[str, str], bool]]:
     """Place, metric, data point, labels, and whether it is a growth."""
-    for _, element in elements(source, found, _RESUME):
+    for element in _elements(source, found):
         for resource in rows(table(element).get("resourceMetrics")):
             about = _values(table(resource.get("resource")).get("attributes"))
             for scope in rows(resource.get("scopeMetrics")):
@@ -77,6 +110,32 @@ def _points(source: Source, found: Found) -> Iterator[tuple[str, str, dict[str, 
                         delta = data.get("aggregationTemporality") in _DELTA
                         for point in rows(data.get("dataPoints")):
                             yield place, name, point, _values(point.get("attributes")), delta
+
+
+def _elements(source: Source, found: Found) -> Iterator[Any]:
+    if _SEEN.match(text_head(source.head()) or ""):
+        yield from (element for _, element in elements(source, found, _RESUME))
+        return
+    parsed, errors = _package()
+    for message in frames.messages(source, found):
+        try:
+            yield json.loads(message) if message.lstrip()[:1] == b"{" else parsed(message)
+        except errors:
+            found.lose("damaged elements", 1)
+
+
+def _package() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
+    """What makes an object, as JSON has it, of a message of protobuf; and the errors for damaged messages."""
+    try:
+        from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+        from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+    except ImportError as error:
+        raise UsageError(
+            "reading the metrics of OTLP as protobuf needs the package opentelemetry-proto",
+            advice="install it with `pip install tailrace[otlp]`, or write JSON",
+        ) from error
+    return lambda message: MessageToDict(MetricsData.FromString(message)), (ValueError, RecursionError, DecodeError)
 
 
 def _values(attributes: Any) -> dict[str, str]:

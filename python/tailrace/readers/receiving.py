@@ -1,4 +1,6 @@
-"""Receives traces over OTLP/HTTP and keeps them as they come, in the form of the Collector's files (`spans_otlp`).
+"""Receives traces and metrics over OTLP and keeps them as they come, in the form of the Collector's files (`frames`).
+
+This module speaks HTTP; `receiving_grpc` speaks gRPC.
 
 Nothing of what is sent is interpreted here, except its length and its compression: another process reads the file, and
 has no rights.
@@ -8,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,24 +29,24 @@ _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
 
 @dataclass
 class Spool:
-    """The messages that were received, each with its length before it."""
+    """The messages that were received, each with its length before it, in a file for each signal."""
 
-    file: BinaryIO
+    files: Mapping[str, BinaryIO]
     most: int
-    """Bytes of the file."""
+    """Bytes of all files."""
     written: int = 0
     messages: int = 0
     refused: int = 0
     full: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, message: bytes) -> bool:
+    def add(self, signal: str, message: bytes) -> bool:
         with self._lock:
             if self.written + len(message) > self.most:
                 self.full = True
                 self.refused += 1
                 return False
-            self.file.write(len(message).to_bytes(4, "big") + message)
+            self.files[signal].write(len(message).to_bytes(4, "big") + message)
             self.written += len(message) + 4
             self.messages += 1
             return True
@@ -52,13 +55,29 @@ class Spool:
         """Take no more; a thread may still be writing a message."""
         with self._lock:
             self.most = 0
-            self.file.flush()
+            for file in self.files.values():
+                file.flush()
 
 
-def receive(listening: socket, path: Path, most: int, wait: Callable[[Spool], None]) -> Spool:
-    """Take what comes until `wait` returns; the file at `path` then contains it."""
-    with path.open("xb") as file:
-        spool = Spool(file, most)
+SIGNALS = ("traces", "metrics")
+
+
+def path_of(folder: Path, signal: str) -> Path:
+    return folder / f"{signal}.otlp"
+
+
+def receive(
+    listening: socket, folder: Path, most: int, wait: Callable[[Spool], None], grpc_at: str | None = None
+) -> Spool:
+    """Take what comes until `wait` returns; the folder then has a file for each signal. `grpc_at` is where gRPC is
+    received besides."""
+    with ExitStack() as open_now:
+        files = {signal: open_now.enter_context(path_of(folder, signal).open("xb")) for signal in SIGNALS}
+        spool = Spool(files, most)
+        if grpc_at is not None:
+            from tailrace.readers.receiving_grpc import serving
+
+            open_now.enter_context(serving(grpc_at, spool))
         server = _Server(listening, spool)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
         thread.start()
@@ -116,14 +135,15 @@ class _Handler(BaseHTTPRequestHandler):
         if int(length) > OTLP_MESSAGE:
             return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         body = self.rfile.read(int(length))
-        if self.path.partition("?")[0] != "/v1/traces":
+        signal = self.path.partition("?")[0].removeprefix("/v1/")
+        if signal not in SIGNALS:
             return self._refuse(HTTPStatus.NOT_FOUND)
         if kind not in (_JSON, _PROTOBUF):
             return self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         message = _unpacked(body, self.headers.get("Content-Encoding") or "")
         if len(body) < int(length) or message is None:
             return self._refuse(HTTPStatus.BAD_REQUEST)
-        if message and not self.server.spool.add(message):
+        if message and not self.server.spool.add(signal, message):
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
         return self._answer(HTTPStatus.OK, kind, b"{}" if kind == _JSON else b"")
 

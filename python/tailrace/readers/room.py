@@ -15,8 +15,8 @@ from tailrace.bounds import SAMPLES
 
 _SAMPLES_PER_EVENT = 32
 """An event takes as much memory as so many samples, with its detail."""
-_SAMPLES_PER_SPAN = 32
-"""So does a span (measured: 1 kB, with the keys by which it is found)."""
+_SAMPLES_PER_SPAN = 8
+"""So does a span (measured: 500 bytes, with the visit that it becomes)."""
 _SAMPLES_MIN = 1_000_000
 _BYTES_PER_SAMPLE = 220
 _BYTES_BESIDES = 1_400 << 20

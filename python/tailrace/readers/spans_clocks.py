@@ -16,10 +16,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tailrace.units import MILLISECOND
 
-Call = tuple[str, str, int, int]
-"""Host of the client, host of the server, and the least and the largest θ in ns."""
+Calls = tuple[str, str, NDArray[np.int64], NDArray[np.int64]]
+"""Host of the clients, host of the servers, and the least and the largest θ of each call in ns."""
 _BROKEN_MAX = 0.01
 SLACK_NS = MILLISECOND
 """A server may end its span this much after its client: the answer is sent before the span ends."""
@@ -35,34 +38,36 @@ class Clocks:
     unknown: int
 
 
-def aligned(calls: Iterable[Call]) -> Clocks:
+def aligned(calls: Iterable[Calls]) -> Clocks:
     """The offsets, towards the host that makes the most calls, among those that are connected with each other."""
-    bounds: dict[tuple[str, str], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    bounds: dict[tuple[str, str], tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = defaultdict(
+        lambda: ([], [])
+    )
     weight: dict[str, int] = defaultdict(int)
     for client, server, least, largest in calls:
         if client == server:
             continue
-        weight[client] += 1
+        weight[client] += len(least)
         first, second = sorted((client, server))
-        largest += SLACK_NS
+        largest = largest + SLACK_NS
         low, high = (least, largest) if first == client else (-largest, -least)
         bounds[first, second][0].append(low)
         bounds[first, second][1].append(high)
     edges, unknown = list[tuple[int, str, str, int]](), 0
     for (first, second), (lows, highs) in bounds.items():
-        least, largest = _without_broken(lows, highs)
-        if least > largest:
+        lowest, highest = _without_broken(np.concatenate(lows), np.concatenate(highs))
+        if lowest > highest:
             unknown += 1
             continue
-        offset = 0 if least <= 0 <= largest else (least + largest) // 2
-        edges.append(((largest - least) // 2, first, second, offset))
+        offset = 0 if lowest <= 0 <= highest else (lowest + highest) // 2
+        edges.append(((highest - lowest) // 2, first, second, offset))
     return _towards_the_first(edges, weight, unknown)
 
 
-def _without_broken(lows: list[int], highs: list[int]) -> tuple[int, int]:
+def _without_broken(lows: NDArray[np.int64], highs: NDArray[np.int64]) -> tuple[int, int]:
     """The interval that all calls but a hundredth leave at either end."""
     spared = int(len(lows) * _BROKEN_MAX)
-    return sorted(lows)[-1 - spared], sorted(highs)[spared]
+    return int(np.sort(lows)[-1 - spared]), int(np.sort(highs)[spared])
 
 
 def _towards_the_first(edges: list[tuple[int, str, str, int]], weight: Mapping[str, int], unknown: int) -> Clocks:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -74,14 +75,12 @@ class Stays:
     def add_all(self, columns: Mapping[str, NDArray[np.int64]], names: Mapping[str, pl.Series]) -> int | None:
         """The number of the first of many visits, with columns like the fields of a stay and -1 for None; None if not
         all of them can be added, and then none is."""
-        numbers = np.column_stack([columns[name] for name in _COLUMNS if name not in _TEXTS])
-        sent, arrival, departure = numbers[:, 0], numbers[:, 1], numbers[:, 2]
-        possible = (sent >= EARLIEST_NS) & (sent <= arrival) & (arrival <= departure) & (departure <= LATEST_NS)
+        possible = self.possible(columns["sent"], columns["arrival"], columns["departure"])
         texts = [names[name].fill_null("") for name in _TEXTS]
         different = [column.unique(maintain_order=True) for column in texts]
         new = {text for column in different for text in column} - self._names.keys()
         fits = len(self._names) + len(new) <= NAMES and all(len(text) <= NAME_CHARACTERS for text in new)
-        if not fits or not (possible & (departure - sent <= YEAR_NS)).all() or len(self) + len(numbers) > self.most:
+        if not fits or not possible.all() or len(self) + len(possible) > self.most:
             return None
         for text in sorted(new):
             self._names[text] = len(self._names)
@@ -90,8 +89,25 @@ class Stays:
             for column, known in zip(texts, different, strict=True)
         ]
         first = len(self)
-        self._numbers.frombytes(np.column_stack([*coded, numbers]).tobytes())
+        self.add_coded(columns, [codes.to_numpy() for codes in coded])
         return first
+
+    def possible(
+        self, sent: NDArray[np.int64], arrival: NDArray[np.int64], departure: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether each visit may have such times."""
+        ordered = (sent >= EARLIEST_NS) & (sent <= arrival) & (arrival <= departure) & (departure <= LATEST_NS)
+        return ordered & (departure - sent <= YEAR_NS)
+
+    def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """The number of each text as a name; -1: it is too long, or there are too many names."""
+        found = [self._names.setdefault(text, len(self._names)) if self._nameable(text) else -1 for text in texts]
+        return np.array(found, dtype=np.int64)
+
+    def add_coded(self, columns: Mapping[str, NDArray[Any]], codes: Sequence[NDArray[np.int64]]) -> None:
+        """Add possible visits, with the `codes` of server, interaction, caller and status."""
+        numbers = [columns[name] for name in _COLUMNS if name not in _TEXTS]
+        self._numbers.frombytes(np.column_stack([*codes, *numbers]).astype(np.int64, copy=False).tobytes())
 
     def lost_attempts(self, waits_ns: Mapping[int, int]) -> int:
         """Set the lost attempts of visits that took so long to connect; returns the number of visits with any."""

@@ -1,0 +1,169 @@
+//! The attributes of a span that somebody asks for, by the number of their key.
+
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+use crate::json::Scalar;
+
+/// Which attributes answer which question: for each, the keys of its answer, the best first. Conventions were renamed, so
+/// there are several.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What a span does: the first alternative of which all parts are there …
+    labels: Vec<Vec<Keys>>,
+    /// … or these parts and the span's name.
+    otherwise: Vec<Keys>,
+    /// How it ended.
+    outcome: Vec<Keys>,
+    /// What a client calls.
+    peer: Keys,
+    /// Whose clock its times are of; those of a resource come before those of its spans.
+    host: Keys,
+    /// Any of them says that the trace was kept for what happened in it.
+    chosen: Keys,
+}
+
+type Keys = Vec<String>;
+/// The number of a key.
+pub type Slot = u8;
+/// As many as a mask has bits.
+const SLOTS_MAX: usize = 64;
+
+/// Keys that belong to a form of traces, so the plan does not name them.
+pub const SERVICE: Slot = 0;
+pub const KIND: Slot = 1;
+pub const ERROR: Slot = 2;
+pub const OTEL_STATUS: Slot = 3;
+pub const SAMPLER: Slot = 4;
+pub const SAMPLER_PARAM: Slot = 5;
+pub const PROBABILITY: Slot = 6;
+const OWN: [&str; 7] = [
+    "service.name",
+    "span.kind",
+    "error",
+    "otel.status_code",
+    "sampler.type",
+    "sampler.param",
+    "sampling.probability",
+];
+
+/// The plan with numbers for keys.
+pub struct Known {
+    slots: FxHashMap<Vec<u8>, Slot>,
+    pub labels: Vec<Vec<Vec<Slot>>>,
+    pub otherwise: Vec<Vec<Slot>>,
+    pub outcome: Vec<Vec<Slot>>,
+    pub peer: Vec<Slot>,
+    pub host: Vec<Slot>,
+    pub chosen: u64,
+}
+
+impl Known {
+    /// None: the plan has too many keys.
+    pub fn of(plan: &Plan) -> Option<Self> {
+        let mut slots = FxHashMap::default();
+        for key in OWN {
+            number(&mut slots, key)?;
+        }
+        let mut of = |keys: &Keys| -> Option<Vec<Slot>> {
+            keys.iter().map(|key| number(&mut slots, key)).collect()
+        };
+        let labels = plan.labels.iter();
+        let labels: Option<Vec<Vec<Vec<Slot>>>> = labels
+            .map(|parts| parts.iter().map(&mut of).collect())
+            .collect();
+        let (peer, host) = (of(&plan.peer)?, of(&plan.host)?);
+        let (otherwise, outcome): (Option<_>, Option<_>) = (
+            plan.otherwise.iter().map(&mut of).collect(),
+            plan.outcome.iter().map(&mut of).collect(),
+        );
+        let chosen = mask(&of(&plan.chosen)?);
+        Some(Known {
+            labels: labels?,
+            otherwise: otherwise?,
+            outcome: outcome?,
+            peer,
+            host,
+            chosen,
+            slots,
+        })
+    }
+
+    pub fn slot(&self, key: &[u8]) -> Option<Slot> {
+        self.slots.get(key).copied()
+    }
+}
+
+fn number(slots: &mut FxHashMap<Vec<u8>, Slot>, key: &str) -> Option<Slot> {
+    let next = slots.len();
+    let slot = *slots
+        .entry(key.as_bytes().to_vec())
+        .or_insert(Slot::try_from(next).ok()?);
+    (usize::from(slot) < SLOTS_MAX).then_some(slot)
+}
+
+fn mask(slots: &[Slot]) -> u64 {
+    slots.iter().fold(0, |mask, slot| mask | 1 << slot)
+}
+
+#[derive(Clone, Default)]
+pub struct Attributes<'t> {
+    present: u64,
+    /// Of a key that comes twice, the last value counts.
+    values: Vec<(Slot, Scalar<'t>)>,
+}
+
+impl<'t> Attributes<'t> {
+    pub fn clear(&mut self) {
+        self.present = 0;
+        self.values.clear();
+    }
+
+    pub fn set(&mut self, slot: Slot, value: Scalar<'t>) {
+        self.present |= 1 << slot;
+        self.values.push((slot, value));
+    }
+
+    pub fn has(&self, slot: Slot) -> bool {
+        self.has_any(1 << slot)
+    }
+
+    pub fn has_any(&self, mask: u64) -> bool {
+        self.present & mask != 0
+    }
+
+    pub fn get(&self, slot: Slot) -> Option<&Scalar<'t>> {
+        if !self.has(slot) {
+            return None;
+        }
+        let mut values = self.values.iter().rev();
+        values.find(|(own, _)| *own == slot).map(|(_, value)| value)
+    }
+
+    /// The text of the first of these keys that has one.
+    pub fn first(&self, slots: &[Slot]) -> Option<&[u8]> {
+        slots.iter().find_map(|&slot| self.get(slot)?.text())
+    }
+
+    /// Takes what `above` has of these keys.
+    pub fn take(&mut self, above: &Attributes<'t>, slots: &[Slot]) {
+        if above.has_any(mask(slots)) {
+            for &slot in slots {
+                if let Some(value) = above.get(slot) {
+                    self.set(slot, value.clone());
+                }
+            }
+        }
+    }
+
+    /// Takes what `above` has and is missing here.
+    pub fn complete(&mut self, above: &Attributes<'t>) {
+        let own = self.present;
+        for (slot, value) in &above.values {
+            if own & (1 << slot) == 0 {
+                self.set(*slot, value.clone());
+            }
+        }
+    }
+}

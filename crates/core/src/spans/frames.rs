@@ -1,0 +1,146 @@
+//! Messages of OTLP, as the Collector's file exporter frames them: `format: proto`, or with a compression.
+//!
+//! ```text
+//! ┌ 4 bytes: length ┬ message ┐┌ length ┬ message ┐ …      a message is TracesData, as protobuf or JSON, perhaps zstd
+//! ```
+//! A file with one message and no length, such as the body of a request to `/v1/traces`, is read as well.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use super::attributes::Known;
+use super::sheet::Sheet;
+use super::{otlp, protobuf, Ending};
+use crate::bounds::{EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG};
+use crate::json::Parser;
+
+/// The largest message, packed or unpacked, as in python/tailrace/bounds.py.
+const MESSAGE_MAX: usize = 64 << 20;
+const LENGTH: usize = 4;
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+/// Rows that are given back at once: packed messages may have far more spans than a block has bytes.
+const ROWS_MAX: usize = 1 << 20;
+
+pub struct Frames {
+    framed: bool,
+    buffer: Vec<u8>,
+    /// Bytes of packed messages, and what they unpacked to.
+    packed: u64,
+    unpacked: u64,
+    stopped: bool,
+}
+
+impl Frames {
+    pub fn new(framed: bool) -> Self {
+        Frames {
+            framed,
+            buffer: Vec::new(),
+            packed: 0,
+            unpacked: 0,
+            stopped: false,
+        }
+    }
+
+    pub fn feed(
+        &mut self,
+        block: &[u8],
+        last: bool,
+        known: &Known,
+        sheet: &mut Sheet,
+        found: &mut Ending,
+    ) {
+        if self.stopped {
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.extend_from_slice(block);
+        let mut at = 0;
+        while let Some(length) = self.next_length(&buffer[at..], last) {
+            if length > MESSAGE_MAX {
+                self.stop(found, too_long(length));
+                return;
+            }
+            at += if self.framed { LENGTH } else { 0 };
+            self.message(&buffer[at..at + length], known, sheet, found);
+            at += length;
+            found.more = sheet.rows() >= ROWS_MAX;
+            if self.stopped || found.more {
+                break;
+            }
+        }
+        buffer.drain(..at);
+        if buffer.len() > MESSAGE_MAX + LENGTH && !found.more {
+            self.stop(found, too_long(buffer.len()));
+        } else if last && !buffer.is_empty() && !found.more && !self.stopped {
+            self.stop(found, "its last message is cut".to_owned());
+        }
+        self.buffer = buffer;
+    }
+
+    /// The length of the message that begins here, if all of it is here or if it is too long.
+    fn next_length(&self, buffer: &[u8], last: bool) -> Option<usize> {
+        if !self.framed {
+            return (last && !buffer.is_empty()).then_some(buffer.len());
+        }
+        let length = u32::from_be_bytes(*buffer.first_chunk()?);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        (length > MESSAGE_MAX || buffer.len() - LENGTH >= length).then_some(length)
+    }
+
+    fn message(&mut self, packed: &[u8], known: &Known, sheet: &mut Sheet, found: &mut Ending) {
+        let message = if packed.starts_with(ZSTD) {
+            unpacked(packed).map(Cow::Owned)
+        } else {
+            Some(Cow::Borrowed(packed))
+        };
+        let Some(message) = message else {
+            found.damaged += 1;
+            return;
+        };
+        let mark = sheet.mark();
+        let is_read = match message.trim_ascii_start() {
+            text @ [b'{', ..] => json(text, known, sheet).is_ok(),
+            _ => protobuf::read(&message, known, sheet).is_ok(),
+        };
+        if !is_read {
+            sheet.back_to(mark);
+            found.damaged += 1;
+        }
+        self.packed += packed.len() as u64;
+        self.unpacked += message.len() as u64;
+        if self.unpacked > EXPANSION_FREE + EXPANSION * self.packed {
+            let many = "its messages expand to more than 128 times their size; unpack it to read all of it";
+            self.stop(found, many.to_owned());
+        }
+    }
+
+    fn stop(&mut self, found: &mut Ending, why: String) {
+        self.stopped = true;
+        self.buffer = Vec::new();
+        found.stopped = Some(why);
+        found.more = false;
+    }
+}
+
+/// The values of a message.
+fn json(text: &[u8], known: &Known, sheet: &mut Sheet) -> crate::json::Result<()> {
+    let mut parser = Parser::new(text);
+    while parser.peek().is_ok() {
+        otlp::read(&mut parser, known, sheet)?;
+    }
+    Ok(())
+}
+
+fn too_long(length: usize) -> String {
+    format!("a message of {length} bytes is too long, or a length is damaged")
+}
+
+/// The content of zstd frames; None: they are damaged, or too large.
+fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
+    let mut decoder = zstd::Decoder::new(packed).ok()?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG).ok()?;
+    let mut message = Vec::new();
+    let most = u64::try_from(MESSAGE_MAX).ok()? + 1;
+    decoder.take(most).read_to_end(&mut message).ok()?;
+    (message.len() <= MESSAGE_MAX).then_some(message)
+}

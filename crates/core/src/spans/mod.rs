@@ -1,0 +1,290 @@
+//! Spans of traces, cut out of files of others as columns, in blocks and bounded memory.
+//!
+//! ```text
+//! blocks ─ elements, one after the other (this file) ─ otlp | jaeger | zipkin ─┐
+//!        ─ messages with their length before them (frames) ─ protobuf | otlp ──┴─ sheet: a row for each span
+//! rows of all files ─ links: the span above each, the server around it, and the order of the visits
+//! ```
+//!
+//! A damaged element gives no rows and is counted, and reading goes on where the next one seems to begin.
+
+mod attributes;
+mod frames;
+mod jaeger;
+pub mod links;
+mod otlp;
+mod protobuf;
+mod sheet;
+mod zipkin;
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use regex::bytes::Regex;
+
+use crate::json::{Fault, Parser, Scalar};
+use attributes::Known;
+pub use attributes::Plan;
+use frames::Frames;
+pub use sheet::key;
+use sheet::Sheet;
+
+/// Bytes of an element (a trace, a batch of spans), as in python/tailrace/bounds.py.
+const ELEMENT_MAX: usize = 16 << 20;
+/// Damaged elements of a file after which reading ends: each may take as long as the largest element.
+const DAMAGED_MAX: u32 = 1_000;
+const US: i64 = 1_000;
+const BEGIN: &str = r"(?-u)\A(?:\s|\xEF\xBB\xBF)*";
+
+/// What a file contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Otlp,
+    Jaeger,
+    Zipkin,
+    /// Messages of OTLP, each with its length before it.
+    Frames,
+    /// One message of OTLP as protobuf.
+    Message,
+}
+
+impl Form {
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "otlp" => Form::Otlp,
+            "jaeger" => Form::Jaeger,
+            "zipkin" => Form::Zipkin,
+            "frames" => Form::Frames,
+            "message" => Form::Message,
+            _ => return None,
+        })
+    }
+}
+
+/// What was found in a block.
+pub struct Cut {
+    pub rows: RecordBatch,
+    /// What the numbers in the columns mean.
+    pub texts: Vec<String>,
+    /// Spans without an id, a time or a service.
+    pub without: u32,
+    pub damaged: u32,
+    /// Why reading ended before the end of the file.
+    pub stopped: Option<String>,
+    /// There is more in what was given, and it is read with the next block, which may be empty.
+    pub more: bool,
+}
+
+pub struct Cutter {
+    known: Known,
+    reader: Reader,
+}
+
+enum Reader {
+    Elements(Elements),
+    Frames(Frames),
+}
+
+impl Cutter {
+    /// The sentence says why the plan cannot be followed.
+    pub fn new(form: Form, plan: &Plan) -> Result<Self, String> {
+        let known = Known::of(plan).ok_or("the plan has too many keys")?;
+        let reader = match form {
+            Form::Frames | Form::Message => Reader::Frames(Frames::new(form == Form::Frames)),
+            _ => Reader::Elements(Elements::new(form).map_err(|error| error.to_string())?),
+        };
+        Ok(Cutter { known, reader })
+    }
+
+    /// The spans of the next block of the file; `last` after the last one.
+    pub fn feed(&mut self, block: &[u8], last: bool) -> Result<Cut, ArrowError> {
+        let mut sheet = Sheet::default();
+        let mut found = Ending::default();
+        match &mut self.reader {
+            Reader::Elements(elements) => {
+                elements.feed(block, last, &self.known, &mut sheet, &mut found);
+            }
+            Reader::Frames(frames) => {
+                frames.feed(block, last, &self.known, &mut sheet, &mut found);
+            }
+        }
+        let without = sheet.without;
+        let (rows, texts) = sheet.finish()?;
+        Ok(Cut {
+            rows,
+            texts,
+            without,
+            damaged: found.damaged,
+            stopped: found.stopped,
+            more: found.more,
+        })
+    }
+}
+
+/// How the reading of a block ended.
+#[derive(Default)]
+struct Ending {
+    damaged: u32,
+    stopped: Option<String>,
+    more: bool,
+}
+
+/// The elements of a JSON file. `opening` matches what stands before the first element of a list; without it, the file is a
+/// sequence of values. `resume` matches where an element may begin after a damaged one.
+struct Elements {
+    form: Form,
+    opening: Option<Regex>,
+    resume: Regex,
+    moved: Regex,
+    buffer: Vec<u8>,
+    inside: bool,
+    seek: Option<Seek>,
+    damaged: u32,
+    stopped: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Seek {
+    Opening,
+    Resume,
+}
+
+impl Elements {
+    fn new(form: Form) -> Result<Self, regex::Error> {
+        let (opening, resume) = match form {
+            Form::Jaeger => (
+                Some(r#"(?-u)"data"\s*:\s*\["#.to_owned()),
+                r#"(?-u)\{\s*"traceID"\s*:\s*"[^"]*"\s*,\s*"spans""#,
+            ),
+            Form::Zipkin => (
+                Some(format!(r"{BEGIN}\[")),
+                r#"(?-u)\{\s*"(?:traceId|id|parentId)"\s*:"#,
+            ),
+            _ => (None, r#"(?-u)\{\s*"(?:resourceSpans|batches)"\s*:"#),
+        };
+        Ok(Elements {
+            form,
+            inside: opening.is_none(),
+            seek: opening.is_some().then_some(Seek::Opening),
+            opening: opening.map(|pattern| Regex::new(&pattern)).transpose()?,
+            resume: Regex::new(resume)?,
+            moved: jaeger::moved()?,
+            buffer: Vec::new(),
+            damaged: 0,
+            stopped: false,
+        })
+    }
+
+    fn feed(
+        &mut self,
+        block: &[u8],
+        last: bool,
+        known: &Known,
+        sheet: &mut Sheet,
+        found: &mut Ending,
+    ) {
+        if self.stopped {
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.extend_from_slice(block);
+        let at = self.consume(&buffer, last, known, sheet, found);
+        buffer.drain(..at.min(buffer.len()));
+        self.buffer = buffer;
+    }
+
+    /// Reads the elements that are complete; returns how many bytes were read.
+    fn consume(
+        &mut self,
+        buffer: &[u8],
+        last: bool,
+        known: &Known,
+        sheet: &mut Sheet,
+        found: &mut Ending,
+    ) -> usize {
+        /// What `opening` and `resume` match may be cut by the end of a block.
+        const KEPT: usize = 4096;
+        let mut at = 0;
+        loop {
+            if let Some(seek) = self.seek {
+                let pattern = match seek {
+                    Seek::Opening => self.opening.as_ref().unwrap_or(&self.resume),
+                    Seek::Resume => &self.resume,
+                };
+                let Some(hit) = pattern.find_at(buffer, at) else {
+                    return at.max(buffer.len().saturating_sub(KEPT));
+                };
+                at = if self.inside { hit.start() } else { hit.end() };
+                self.inside = true;
+                self.seek = None;
+            }
+            at += between(&buffer[at..]);
+            let Some(&first) = buffer.get(at) else {
+                return at;
+            };
+            if first == b']' {
+                self.inside = self.opening.is_none();
+                self.seek = self.opening.is_some().then_some(Seek::Opening);
+                at += 1;
+                continue;
+            }
+            let mark = sheet.mark();
+            let mut parser = Parser::new(&buffer[at..]);
+            let outcome = self.element(&mut parser, known, sheet);
+            let Err(fault) = outcome else {
+                at += parser.position();
+                continue;
+            };
+            sheet.back_to(mark);
+            let may_go_on = fault == Fault::Short && buffer.len() - at < ELEMENT_MAX;
+            if may_go_on && !last {
+                return at;
+            }
+            found.damaged += 1;
+            self.damaged += 1;
+            if self.damaged > DAMAGED_MAX {
+                self.stopped = true;
+                let why = "it has more than 1,000 damaged elements; reading stopped there";
+                found.stopped = Some(why.to_owned());
+                return buffer.len();
+            }
+            self.seek = Some(Seek::Resume);
+            at += 1;
+        }
+    }
+
+    fn element<'t>(
+        &self,
+        parser: &mut Parser<'t>,
+        known: &Known,
+        sheet: &mut Sheet,
+    ) -> crate::json::Result<()> {
+        match self.form {
+            Form::Jaeger => jaeger::read(parser, known, &self.moved, sheet),
+            Form::Zipkin => zipkin::read(parser, known, sheet),
+            _ => otlp::read(parser, known, sheet),
+        }
+    }
+}
+
+/// Spaces, commas and byte order marks between elements.
+fn between(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b' ' | b'\n' | b'\r' | b'\t' | b',' | 0x0B | 0x0C => at += 1,
+            0xEF if text[at..].starts_with(b"\xEF\xBB\xBF") => at += 3,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// Microseconds as nanoseconds.
+fn microseconds(value: &Scalar<'_>) -> Option<i64> {
+    let us = value.whole().filter(|us| *us < 100_000_000_000_000_000)?;
+    us.checked_mul(US)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

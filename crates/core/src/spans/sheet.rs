@@ -1,0 +1,305 @@
+//! The columns of spans, a row for each.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array, UInt8Array,
+};
+use arrow_schema::{ArrowError, Field, Schema};
+use rustc_hash::FxHashMap;
+
+use super::attributes::{Attributes, Known, PROBABILITY};
+use crate::json::Scalar;
+
+/// Between the parts of a label.
+const SEPARATOR: u8 = 0x1F;
+/// A store moved the times of the span.
+const MOVED: u8 = 1;
+/// The trace was kept for what happened in it.
+const CHOSEN: u8 = 2;
+
+/// The numbers that OTLP has for kinds; 0 is any other.
+pub const KINDS: [(&[u8], u8); 4] = [
+    (b"server", 2),
+    (b"client", 3),
+    (b"producer", 4),
+    (b"consumer", 5),
+];
+
+/// A kind by its name, in letters of any case.
+pub fn kind_of(name: &[u8]) -> u8 {
+    let mut kinds = KINDS.iter();
+    let found = kinds.find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.map_or(0, |&(_, number)| number)
+}
+
+/// By what spans name each other.
+pub fn key(trace: &[u8], id: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(trace);
+    hasher.write_u8(SEPARATOR);
+    hasher.write(id);
+    hasher.finish()
+}
+
+/// The id of a trace or a span. Protobuf has its bytes, and all others write these as hexadecimal digits.
+pub enum Id<'t> {
+    Text(Scalar<'t>),
+    Bytes(&'t [u8]),
+}
+
+impl Default for Id<'_> {
+    fn default() -> Self {
+        Id::Bytes(&[])
+    }
+}
+
+impl Id<'_> {
+    fn write(&self, into: &mut Vec<u8>) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |number: u8| DIGITS[usize::from(number & 15)];
+        into.clear();
+        match self {
+            Id::Text(text) => into.extend_from_slice(text.text().unwrap_or_default()),
+            Id::Bytes(bytes) => {
+                let digits = bytes
+                    .iter()
+                    .flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
+                into.extend(digits);
+            }
+        }
+    }
+}
+
+/// A span as it was found.
+#[derive(Default)]
+pub struct Draft<'t> {
+    pub trace: Id<'t>,
+    pub id: Id<'t>,
+    pub parent: Id<'t>,
+    pub kind: u8,
+    pub begin: Option<i64>,
+    pub end: Option<i64>,
+    pub name: Scalar<'t>,
+    pub state: Scalar<'t>,
+    pub failed: bool,
+    /// The share of traces that a sampler kept.
+    pub kept: Option<f64>,
+    pub moved: bool,
+}
+
+/// Different texts, by their number.
+pub struct Texts {
+    numbers: FxHashMap<Box<[u8]>, u32>,
+    texts: Vec<Box<[u8]>>,
+}
+
+impl Default for Texts {
+    /// No text has the number 0.
+    fn default() -> Self {
+        let nothing = Box::<[u8]>::default();
+        Texts {
+            numbers: FxHashMap::from_iter([(nothing.clone(), 0)]),
+            texts: vec![nothing],
+        }
+    }
+}
+
+impl Texts {
+    pub fn number(&mut self, text: &[u8]) -> u32 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        // A block has fewer bytes than 32 bits count.
+        let number = u32::try_from(self.texts.len()).unwrap_or(0);
+        self.numbers.insert(text.into(), number);
+        self.texts.push(text.into());
+        number
+    }
+}
+
+#[derive(Default)]
+pub struct Sheet {
+    pub texts: Texts,
+    key: Vec<u64>,
+    parent: Vec<Option<u64>>,
+    kind: Vec<u8>,
+    begin: Vec<i64>,
+    end: Vec<i64>,
+    service: Vec<u32>,
+    label: Vec<u32>,
+    outcome: Vec<u32>,
+    peer: Vec<u32>,
+    host: Vec<u32>,
+    kept: Vec<Option<f64>>,
+    marks: Vec<u8>,
+    /// Spans without an id, a time or a service.
+    pub without: u32,
+    joined: Vec<u8>,
+    /// Of the trace, of the span and of its parent.
+    ids: [Vec<u8>; 3],
+}
+
+/// As far as a sheet was filled.
+#[derive(Clone, Copy)]
+pub struct Mark {
+    rows: usize,
+    without: u32,
+}
+
+impl Sheet {
+    pub fn rows(&self) -> usize {
+        self.key.len()
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark {
+            rows: self.rows(),
+            without: self.without,
+        }
+    }
+
+    /// Forgets what came after the mark.
+    pub fn back_to(&mut self, mark: Mark) {
+        self.without = mark.without;
+        self.key.truncate(mark.rows);
+        self.parent.truncate(mark.rows);
+        self.kind.truncate(mark.rows);
+        self.begin.truncate(mark.rows);
+        self.end.truncate(mark.rows);
+        for codes in [
+            &mut self.service,
+            &mut self.label,
+            &mut self.outcome,
+            &mut self.peer,
+            &mut self.host,
+        ] {
+            codes.truncate(mark.rows);
+        }
+        self.kept.truncate(mark.rows);
+        self.marks.truncate(mark.rows);
+    }
+
+    /// Adds a span of this service, or counts it as one without.
+    pub fn add(&mut self, span: &Draft<'_>, service: u32, values: &Attributes<'_>, known: &Known) {
+        let [trace, id, above] = &mut self.ids;
+        span.trace.write(trace);
+        span.id.write(id);
+        span.parent.write(above);
+        let (Some(begin), Some(end)) = (span.begin, span.end) else {
+            self.without += 1;
+            return;
+        };
+        if trace.is_empty() || id.is_empty() || service == 0 {
+            self.without += 1;
+            return;
+        }
+        let has_parent = above != id && above.iter().any(|&byte| byte != b'0');
+        self.key.push(key(trace, id));
+        self.parent.push(has_parent.then(|| key(trace, above)));
+        self.kind.push(span.kind);
+        self.begin.push(begin);
+        self.end.push(end);
+        self.service.push(service);
+        let label = self.label(span, values, known);
+        self.label.push(label);
+        let outcome = self.outcome(span.failed, values, known);
+        self.outcome.push(outcome);
+        for (slots, codes) in [(&known.peer, &mut self.peer), (&known.host, &mut self.host)] {
+            let text = values.first(slots);
+            codes.push(text.map_or(0, |text| self.texts.number(text)));
+        }
+        self.kept.push(kept(span, values));
+        let chosen = values.has_any(known.chosen);
+        let marks = [(span.moved, MOVED), (chosen, CHOSEN)];
+        let marks = marks.iter().filter(|(is, _)| *is);
+        self.marks.push(marks.fold(0, |all, (_, mark)| all | mark));
+    }
+
+    /// The number of the alternative that fits, and its parts.
+    fn label(&mut self, span: &Draft<'_>, values: &Attributes<'_>, known: &Known) -> u32 {
+        let fits = |parts: &Vec<Vec<u8>>| parts.iter().all(|slots| values.first(slots).is_some());
+        let fitting = known.labels.iter().position(fits);
+        let parts = fitting.and_then(|number| known.labels.get(number));
+        self.joined.clear();
+        let number = fitting.unwrap_or(known.labels.len());
+        self.joined.push(b'0' + u8::try_from(number).unwrap_or(0));
+        for slots in parts.unwrap_or(&known.otherwise) {
+            self.join(values.first(slots));
+        }
+        if parts.is_none() {
+            self.join(span.name.text());
+        }
+        self.texts.number(&self.joined)
+    }
+
+    fn outcome(&mut self, failed: bool, values: &Attributes<'_>, known: &Known) -> u32 {
+        self.joined.clear();
+        self.joined.push(if failed { b'1' } else { b'0' });
+        for slots in &known.outcome {
+            self.join(values.first(slots));
+        }
+        self.texts.number(&self.joined)
+    }
+
+    fn join(&mut self, part: Option<&[u8]>) {
+        self.joined.push(SEPARATOR);
+        let bytes = part.unwrap_or_default().iter();
+        let bytes = bytes.map(|&byte| if byte == SEPARATOR { b' ' } else { byte });
+        self.joined.extend(bytes);
+    }
+
+    /// The columns, and the texts that their numbers mean.
+    pub fn finish(self) -> Result<(RecordBatch, Vec<String>), ArrowError> {
+        let codes = |column: Vec<u32>| -> ArrayRef { Arc::new(UInt32Array::from(column)) };
+        let columns: [(&str, ArrayRef); 12] = [
+            ("key", Arc::new(UInt64Array::from(self.key))),
+            ("parent", Arc::new(UInt64Array::from(self.parent))),
+            ("kind", Arc::new(UInt8Array::from(self.kind))),
+            ("begin", Arc::new(Int64Array::from(self.begin))),
+            ("end", Arc::new(Int64Array::from(self.end))),
+            ("service", codes(self.service)),
+            ("label", codes(self.label)),
+            ("outcome", codes(self.outcome)),
+            ("peer", codes(self.peer)),
+            ("host", codes(self.host)),
+            ("kept", Arc::new(Float64Array::from(self.kept))),
+            ("marks", Arc::new(UInt8Array::from(self.marks))),
+        ];
+        let fields = columns.iter().map(|(name, column)| {
+            let nullable = matches!(*name, "parent" | "kept");
+            Field::new(*name, column.data_type().clone(), nullable)
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let columns = columns.into_iter().map(|(_, column)| column).collect();
+        let texts = self.texts.texts.iter();
+        let texts = texts.map(|text| String::from_utf8_lossy(text).into_owned());
+        Ok((RecordBatch::try_new(schema, columns)?, texts.collect()))
+    }
+}
+
+fn kept(span: &Draft<'_>, values: &Attributes<'_>) -> Option<f64> {
+    let of_state = span.state.text().and_then(share_in_state);
+    let of_values = || values.get(PROBABILITY).and_then(Scalar::number);
+    span.kept.or(of_state).or_else(of_values)
+}
+
+/// The probability in a trace state, where OpenTelemetry writes the share of traces that were dropped, in 56 bits:
+/// `ot=th:8` is a half.
+fn share_in_state(state: &[u8]) -> Option<f64> {
+    let state = std::str::from_utf8(state).ok()?;
+    let ours = state
+        .split(',')
+        .find_map(|part| part.trim_start().strip_prefix("ot="))?;
+    let threshold = ours
+        .split(';')
+        .rev()
+        .find_map(|part| part.strip_prefix("th:"))?;
+    let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if !(1..=14).contains(&threshold.len()) || !threshold.bytes().all(digit) {
+        return None;
+    }
+    let dropped = u64::from_str_radix(&format!("{threshold:0<14}"), 16).ok()?;
+    Some(1.0 - dropped as f64 / (1_u64 << 56) as f64)
+}

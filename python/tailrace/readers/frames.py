@@ -1,0 +1,80 @@
+"""Messages of OTLP in files: what the Collector's file exporter writes with `format: proto`, or with a compression.
+
+```text
+┌ 4 bytes: length ┬ message ┐┌ length ┬ message ┐ …      a message is protobuf or JSON, perhaps zstd
+```
+A file with one message and no length, such as the body of a request to `/v1/traces`, has the same content.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from tailrace.bounds import OTLP_MESSAGE
+from tailrace.readers.source import Found, Source
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+LENGTH = 4
+DAMAGED = b"\xff"
+"""Bytes that are no message."""
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_EXAMINED = 4096
+
+
+def beginning(head: bytes) -> tuple[bytes, bool]:
+    """The first bytes of the first message of a file that begins so, unpacked; and whether its length stands before
+    it."""
+    length = int.from_bytes(head[:LENGTH], "big")
+    first = head[LENGTH:]
+    if 0 < length <= OTLP_MESSAGE and first[:1] in (b"\x0a", b"{", b" ", _ZSTD[:1]):
+        return _unpacked_beginning(first[:length]), True
+    return _unpacked_beginning(head), False
+
+
+def _unpacked_beginning(data: bytes) -> bytes:
+    if not data.startswith(_ZSTD):
+        return data[:_EXAMINED]
+    try:
+        return zstd.ZstdDecompressor().decompress(data, max_length=_EXAMINED)
+    except zstd.ZstdError:
+        return b""
+
+
+def messages(source: Source, found: Found) -> Iterator[bytes]:
+    """The messages of a file, unpacked; `DAMAGED` in place of one that cannot be unpacked."""
+    (_, framed), buffer = beginning(source.head()), b""
+    name = source.path.name
+    for block in source.blocks(found):
+        buffer += block
+        at = 0
+        while framed and len(buffer) - at >= LENGTH:
+            length = int.from_bytes(buffer[at : at + LENGTH], "big")
+            if length > OTLP_MESSAGE:
+                found.stopped(name, f"a message of {length:,} bytes is too long, or a length is damaged")
+                return
+            if len(buffer) - at - LENGTH < length:
+                break
+            yield _unpacked(buffer[at + LENGTH : at + LENGTH + length])
+            at += LENGTH + length
+        buffer = buffer[at:]
+        if len(buffer) > OTLP_MESSAGE + LENGTH:
+            found.stopped(name, f"a message of more than {OTLP_MESSAGE >> 20} MiB; reading stopped there")
+            return
+    if buffer and framed:
+        found.stopped(name, "its last message is cut")
+    elif buffer:
+        yield _unpacked(buffer)
+
+
+def _unpacked(message: bytes) -> bytes:
+    if not message.startswith(_ZSTD):
+        return message
+    try:
+        return zstd.ZstdDecompressor().decompress(message, max_length=OTLP_MESSAGE)
+    except zstd.ZstdError:
+        return DAMAGED
