@@ -20,7 +20,7 @@ BOTH = [(0.0, 1203.0, "SELECT items"), (1209.58, 1210.0, "INSERT orders")]
     [
         ("mysql-slow.log", [(0.0, 1203.0, "SELECT items"), (2250.0, 2500.0, "UPDATE orders")]),
         ("mariadb-slow.log", [(0.0, 1.203, "SELECT items"), (1000.0, 2200.0, "INSERT orders")]),
-        ("postgresql.log", [*BOTH, (1211.0, 1911.0, None)]),
+        ("postgresql.log", [*BOTH, (1211.0, 1911.0, "SELECT orders")]),
         ("postgresql.csv", BOTH),
         ("postgresql.json", BOTH),
     ],
@@ -32,6 +32,24 @@ def test_begin_end_and_name_of_each_query(name: str, expected: list[tuple[float,
     assert (
         sorted(((sent - T) / MILLISECOND, (end - T) / MILLISECOND, called) for sent, end, called in found) == expected
     )
+
+
+@pytest.mark.parametrize("form", ["log", "csv", "json"])
+def test_plans_name_their_statement_in_each_form_of_the_log(form: str) -> None:
+    """PostgreSQL 15 wrote all three at once: plans as text, then as JSON, each of several lines."""
+    run = readers.read(f"db={FILES / 'auto-explain'}.{form}")
+    found = run.requests().select("sent", "end", pl.col("interaction").cast(pl.String)).collect().rows()
+    assert [round((end - sent) / MILLISECOND, 3) for sent, end, _ in found] == [0.669, 0.065, 0.087, 0.059, 20.267]
+    names = ["INSERT stories", "SELECT stories", "SELECT stories", "UPDATE stories", "SELECT"]
+    assert [called for _, _, called in found] == names
+
+
+def test_a_plan_of_very_many_lines_is_read(tmp_path: Path) -> None:
+    lines = (FILES / "auto-explain.csv").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Seq Scan"))
+    (tmp_path / "pg.csv").write_text("\n".join([*lines[:at], *["  ->  Materialize"] * 500, *lines[at:]]))
+    run = readers.read(f"db={tmp_path / 'pg.csv'}")
+    assert run.manifest.rows["requests"] == 5
 
 
 def test_a_threshold_leaves_out_what_the_database_held() -> None:

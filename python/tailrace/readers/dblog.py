@@ -7,15 +7,19 @@
 SET timestamp=1795193340;                                                                  MySQL, MariaDB: the begin
 SELECT * FROM items WHERE id = 17;
 2026-11-20 16:49:01.203 UTC [22] app@shop LOG:  duration: 1203.000 ms  statement: SELECT * FROM items WHERE id = 17
+2026-11-20 16:49:01.210 UTC [22] app@shop LOG:  duration: 0.420 ms  plan:                 auto_explain, also as JSON
+        Query Text: SELECT * FROM items WHERE id = 17;
+        Seq Scan on items  (cost=0.00..25.88 rows=6 width=64)
 ```
-PostgreSQL stamps the end. Its logs as CSV and JSON have the same message. A query is a request to the database. If the
-log contains slow queries only, the others are unknown, and so is how many queries the database held.
+PostgreSQL stamps the end. Its logs as CSV and JSON have the same message, which may have several lines. A query is a
+request to the database. If the log contains slow queries only, the others are unknown, and so is how many queries the
+database held.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tailrace import units
@@ -32,12 +36,17 @@ _ISO = re.compile(r"^# Time: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[
 _BEGAN = re.compile(r"^SET timestamp=(\d{9,11}(?:\.\d{1,6})?);")
 _PG = re.compile(
     r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) ([A-Z]{1,5}|[+-]\d\d(?::?\d\d)?)\b.{0,400}?"
-    r"duration: (\d{1,9}\.\d{1,3}) ms(.*)",
+    r"duration: (\d{1,9}\.\d{1,3}) ms([\s\S]*)",
     re.MULTILINE,
 )
+_ENTRY = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\{"timestamp":')
+"""An entry of PostgreSQL's log begins; its other lines do not begin so."""
 _SAID = re.compile(r"^duration: (\d{1,9}\.\d{1,3}) ms(.*)", re.DOTALL)
 _STATEMENT = re.compile(
-    r"^\s+(?:statement|execute [^:]{0,80}|parse [^:]{0,80}|bind [^:]{0,80}|plan):\s*(?:Query Text: *)?(.*)", re.DOTALL
+    r"^\s+(?:statement|execute [^:]{0,80}|parse [^:]{0,80}|bind [^:]{0,80}|plan):\s*"
+    r'(?:\{\s*"Query Text": "(?P<quoted>(?:[^"\\]|\\.)*)'
+    r'|(?:(?:- )?Query Text: *"?|<Query-Text>)?(?P<plain>.*))',
+    re.DOTALL,
 )
 _THRESHOLD_NS = 10 * units.MILLISECOND
 """If no query was shorter, the log has a threshold. MySQL's is 10 s by default, and PostgreSQL has none."""
@@ -58,8 +67,21 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def _is_pg_table(text: str) -> bool:
-    lines = text.split("\n")[:200]
-    return any(query is not None for line in lines for query in (_of_pg_csv(line), _of_pg_json(line)))
+    entries = _entries(text.split("\n")[:_LINES_MAX])
+    return any(query is not None for entry in entries for query in (_of_pg_csv(entry), _of_pg_json(entry)))
+
+
+def _entries(lines: Iterable[str]) -> Iterator[str]:
+    """The entries of PostgreSQL's log, with the first lines of each."""
+    entry: list[str] = []
+    for line in lines:
+        if _ENTRY.match(line) and entry:
+            yield "\n".join(entry)
+            entry = []
+        if len(entry) < _LINES_MAX:
+            entry.append(line)
+    if entry:
+        yield "\n".join(entry)
 
 
 def read(source: Source) -> Found:
@@ -132,8 +154,8 @@ def _whole(end: int | None, began: int | None, duration: int, sql: list[str]) ->
 
 
 def _postgresql(source: Source, found: Found, zones: set[str]) -> Iterator[_Query]:
-    for _, line in source.lines(found):
-        query = _of_pg_text(line, zones) or _of_pg_csv(line) or _of_pg_json(line)
+    for entry in _entries(line for _, line in source.lines(found)):
+        query = _of_pg_csv(entry) or _of_pg_text(entry, zones) or _of_pg_json(entry)
         if query is not None:
             yield query
 
@@ -150,7 +172,7 @@ def _of_pg_text(line: str, zones: set[str]) -> _Query | None:
 def _of_pg_csv(line: str) -> _Query | None:
     if "duration: " not in line or not line[:4].isdigit():
         return None
-    row = fields(line, ",")
+    row = fields(line, ",") or fields(f'{line}"', ",")  # the rest of a long message was left out
     said = _SAID.match(row[13]) if len(row) > 13 else None
     stamp, _, zone = row[0].rpartition(" ") if row else ("", "", "")
     return _pg(stamp, zone, said[1], said[2]) if said else None
@@ -170,4 +192,8 @@ def _pg(stamp: str, zone: str, took_ms: str, rest: str) -> _Query | None:
         return None
     duration = round(float(took_ms) * units.MILLISECOND)
     statement = _STATEMENT.match(rest)
-    return _Query(end - duration, duration, statement[1] if statement else "")
+    if statement is None:
+        return _Query(end - duration, duration, "")
+    quoted = statement["quoted"]
+    sql = statement["plain"] if quoted is None else re.sub(r"\\[nrt]", " ", quoted).replace('\\"', '"')
+    return _Query(end - duration, duration, sql)
