@@ -64,10 +64,10 @@ def sent(*targets: Target, incidents: int = 1) -> tuple[list[str], list[float]]:
 def test_each_receiver_gets_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
     with receiver() as (url, came):
         monkeypatch.setattr(notifying, "PAGERDUTY", f"{url}/pagerduty")
-        targets = [url, f"slack:{url}/hook", f"alertmanager:{url}", f"otlp:{url}", "pagerduty:KEY1"]
+        targets = [url, f"slack:{url}/hook", f"alertmanager:{url}", f"otlp:{url}", f"otlp-span:{url}", "pagerduty:KEY1"]
         assert sent(*map(target, targets)) == ([], [])
-    assert [path for path, _ in came] == ["/", "/hook", "/api/v2/alerts", "/v1/logs", "/pagerduty"]
-    webhook, slack, alerts, logs, event = (content for _, content in came)
+    assert [path for path, _ in came] == ["/", "/hook", "/api/v2/alerts", "/v1/logs", "/v1/traces", "/pagerduty"]
+    webhook, slack, alerts, logs, spans, event = (content for _, content in came)
     assert (webhook["vlrt"], webhook["origin"], webhook["report"]) == (3, "a\\u001bpp", "incident-1/report.html")
     assert set(slack) == {"text"}
     assert "3 &lt;b&gt; took &amp; \\u0007 1 s" in slack["text"]
@@ -77,6 +77,10 @@ def test_each_receiver_gets_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
     [record] = logs["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     assert record["timeUnixNano"] == str(BEGIN)
     assert {"key": "tailrace.vlrt", "value": {"intValue": "3"}} in record["attributes"]
+    [span] = spans["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
+    assert BEGIN == int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
+    assert span["attributes"] == record["attributes"]
     assert (event["routing_key"], event["payload"]["severity"]) == ("KEY1", "warning")
 
 

@@ -67,8 +67,8 @@ def watch(
         typer.Option(
             metavar="TARGET",
             envvar="TAILRACE_NOTIFY",
-            help="Send each incident to URL, slack:URL, alertmanager:URL, otlp:URL, pagerduty:KEY or journald:. "
-            "Repeat it.",
+            help="Send each incident to URL, slack:URL, alertmanager:URL, otlp:URL, otlp-span:URL, pagerduty:KEY or "
+            "journald:. Repeat it.",
         ),
     ] = None,
     report_to: Annotated[

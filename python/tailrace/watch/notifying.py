@@ -7,11 +7,13 @@
 | `alertmanager:URL` | an alert |
 | `pagerduty:KEY` | an event for the integration with this key |
 | `otlp:URL` | a log event of OpenTelemetry |
+| `otlp-span:URL` | a span of OpenTelemetry, from the first to the last request that took very long |
 | `journald:` | an entry of systemd's journal with fields |
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import queue
 import socket
@@ -75,7 +77,7 @@ def target(text: str) -> Target:
     except ValueError:
         fits = None
     if not fits or " " in to:
-        forms = "URL, slack:URL, alertmanager:URL, otlp:URL, pagerduty:KEY, or journald:"
+        forms = "URL, slack:URL, alertmanager:URL, otlp:URL, otlp-span:URL, pagerduty:KEY, or journald:"
         raise UsageError(f"--notify: one target is neither of {forms}", advice="a URL begins with http:// or https://")
     return Target(named, to)
 
@@ -214,7 +216,6 @@ def _pagerduty(to: Target, incident: Incident) -> None:
 def _otlp(to: Target, incident: Incident) -> None:
     """OTLP/HTTP with JSON: numbers of 64 bits are texts (opentelemetry.io/docs/specs/otlp)."""
     told = fields(incident)
-    wanted = ("incident", "vlrt", "requests", "dropper", "origin", "cause", "ctqo", "report")
     record = {
         "timeUnixNano": str(incident.begin or time.time_ns()),
         "observedTimeUnixNano": str(time.time_ns()),
@@ -222,13 +223,47 @@ def _otlp(to: Target, incident: Incident) -> None:
         "severityText": "WARN",
         "eventName": "tailrace.incident",
         "body": {"stringValue": told["text"]},
-        "attributes": [_attribute(f"tailrace.{key}", told[key]) for key in wanted if told[key] is not None],
+        "attributes": _attributes(told),
     }
-    resource = [_attribute("service.name", "tailrace"), _attribute("host.name", told["host"])]
-    scope = {"scope": {"name": "tailrace.watch"}, "logRecords": [record]}
+    scope = {**_SCOPE, "logRecords": [record]}
+    _post(_signal(to, "logs"), {"resourceLogs": [{**_resource(told), "scopeLogs": [scope]}]})
+
+
+def _otlp_span(to: Target, incident: Incident) -> None:
+    """The ids follow from the host and the incident, so that a message that is sent twice is one span."""
+    told = fields(incident)
+    begin = incident.begin or time.time_ns()
+    digest = hashlib.sha256(f"{told['host']} {incident.name}".encode()).hexdigest()
+    span = {
+        "traceId": digest[:32],
+        "spanId": digest[32:48],
+        "name": "tailrace.incident",
+        "kind": 1,
+        "startTimeUnixNano": str(begin),
+        "endTimeUnixNano": str(max(begin, incident.end or begin)),
+        "status": {"code": 2, "message": told["text"]},
+        "attributes": _attributes(told),
+    }
+    scope = {**_SCOPE, "spans": [span]}
+    _post(_signal(to, "traces"), {"resourceSpans": [{**_resource(told), "scopeSpans": [scope]}]})
+
+
+_SCOPE = {"scope": {"name": "tailrace.watch"}}
+
+
+def _signal(to: Target, kind: str) -> str:
     url = to.to.rstrip("/")
-    url = url if url.endswith("/v1/logs") else f"{url}/v1/logs"
-    _post(url, {"resourceLogs": [{"resource": {"attributes": resource}, "scopeLogs": [scope]}]})
+    return url if url.endswith(f"/v1/{kind}") else f"{url}/v1/{kind}"
+
+
+def _resource(told: dict[str, Any]) -> dict[str, Any]:
+    named = [_attribute("service.name", "tailrace"), _attribute("host.name", told["host"])]
+    return {"resource": {"attributes": named}}
+
+
+def _attributes(told: dict[str, Any]) -> list[dict[str, Any]]:
+    wanted = ("incident", "vlrt", "requests", "dropper", "origin", "cause", "ctqo", "report")
+    return [_attribute(f"tailrace.{key}", told[key]) for key in wanted if told[key] is not None]
 
 
 def _attribute(key: str, value: int | str) -> dict[str, Any]:
@@ -250,5 +285,6 @@ _FORMS: dict[str, Callable[[Target, Incident], None]] = {
     "alertmanager": _alertmanager,
     "pagerduty": _pagerduty,
     "otlp": _otlp,
+    "otlp-span": _otlp_span,
     "journald": _journald,
 }
