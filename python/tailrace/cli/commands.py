@@ -9,6 +9,7 @@ import typer
 from tailrace.cli import (
     advise,
     anonymise,
+    calibrate,
     demo,
     diagnose,
     examine,
@@ -77,6 +78,7 @@ for module, command in (
     (incidents, incidents.incidents),
     (mcp, mcp.mcp),
     (reproduce, reproduce.reproduce),
+    (calibrate, calibrate.calibrate),
     (sweep, sweep.sweep),
     (twin, twin.twin),
 ):

@@ -125,7 +125,7 @@ def _vary(entries: list[Entry], out: Path, seeds: Seeds, jobs: int | None, quiet
         found = sensitivity.vary(entries, out, seeds, jobs, step)
     text = sensitivity.markdown(found, seeds)
     whole.write(out / "knobs.md", text.encode())
-    tell(text.rstrip())
+    tell(*text.splitlines())
     say(f"table: {out / 'knobs.md'}")
 
 

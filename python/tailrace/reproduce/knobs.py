@@ -25,6 +25,8 @@ from tailrace.toml import Name, Table
 FILE = "base/knobs.toml"
 EACH = "[]"
 """In a key: each table of a list."""
+CALIBRATION = "base/calibration.toml"
+"""What `tailrace calibrate` fits, beside it."""
 NUMBER = re.compile(r"[\d.]+ ?[A-Za-z/%µ]*")
 """A text that is a number with its unit."""
 
@@ -99,7 +101,7 @@ def _problems(known: Knobs, leaves: list[tuple[str, str, Any]], found: set[tuple
 
 def _leaves_of(paper: Path) -> Iterator[tuple[str, str, Any]]:
     """File, key and value of everything that the paper's experiment files set themselves."""
-    others = {expected.FILE, scaled.FILE, Path(FILE).name}
+    others = {expected.FILE, scaled.FILE, Path(FILE).name, Path(CALIBRATION).name}
     for file in sorted(paper.glob("*/*.toml")):
         if file.name not in others:
             where = file.relative_to(paper).as_posix()
