@@ -13,11 +13,12 @@ import tomli_w
 from builders import SMALL
 from tailrace import experiment, toml
 from tailrace.errors import InputError, UsageError
-from tailrace.report import plots
-from tailrace.reproduce import claims, expected, find, names, notes, page, reproduce, scaled, shelf
+from tailrace.report import charts, plots
+from tailrace.reproduce import claims, drawings, expected, find, names, notes, page, reproduce, scaled, shelf
 from tailrace.reproduce.expected import Claim, Expected
 from tailrace.reproduce.knobs import Knobs
 from tailrace.reproduce.scaled import Scaled
+from tailrace.study import drawn
 
 ROOT = Path(__file__).parents[2]
 SHELF = ROOT / "experiments"
@@ -261,6 +262,12 @@ def test_servers_have_the_names_of_the_papers() -> None:
     system = {"duration": "1 s", "tiers": tiers, "workloads": entries, "interactions": {"x": {"at": at}}}
     names_of = names.of_papers(experiment.from_table(system))
     assert names_of == {"web": "Apache", "app1": "Tomcat1", "app2": "Tomcat2", "db": "MySQL"}
+
+
+def test_every_series_of_a_timeline_has_the_unit_of_its_chart() -> None:
+    """Numbers are rounded by the unit of their line: a share to one in a thousand, a count to a tenth."""
+    for series in drawn.KNOWN - {"throughput"}:
+        assert charts.unit_of(drawings.METRICS.get(series, series)) == drawn.unit_of(series), series
 
 
 @pytest.mark.parametrize(

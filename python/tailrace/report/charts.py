@@ -347,7 +347,7 @@ def unit_of(metric: str) -> Unit:
         return "share"
     if metric == "response":
         return "duration"
-    return "bytes" if metric.endswith("_bytes") else "hertz" if metric.endswith("_hz") else "count"
+    return "bytes" if metric.endswith("_bytes") else "hertz" if "_hz" in metric else "count"
 
 
 def _within(recording: Recording, line: Line, span: tuple[int, int]) -> np.ndarray:

@@ -17,7 +17,7 @@ from tailrace.reproduce.panels import Bars, Frequency, Lines, Timeline
 from tailrace.study.drawn import COUNTED, unit_of
 from tailrace.units import format_duration
 
-METRICS = {"queue": "queue_length", "throughput": "arrivals"}
+METRICS = {"queue": "queue_length", "throughput": "arrivals", "collecting": "gc_share"}
 """Series whose numbers the report draws under another metric."""
 
 
