@@ -41,14 +41,14 @@ def names() -> list[str]:
     return sorted(file.parent.name + f"/{file.stem}".removesuffix("/experiment") for file in files)
 
 
-def proven(name: str, seed: int, folder: Path, changes: Sequence[str], best: int) -> Row:
+def proven(name: str, seed: int, folder: Path, changes: Sequence[str], best: int, budget: float) -> Row:
     """The measured pairs of one experiment, or why there are none."""
     file = EXPERIMENTS / name
     read = experiment.read(file if file.is_dir() else file.with_suffix(".toml"), [f"seed={seed}", *changes])
     row: Row = {"experiment": name, "seed": seed, "load": round(os.getloadavg()[0], 1)}
     proof = Proof(read, folder)
     try:
-        now, *others = proof.prove(claims.read(proof.advise(replications=3, seconds=30.0)), best)
+        now, *others = proof.prove(claims.read(proof.advise(replications=3, seconds=budget)), best)
     except RefusedError as refusal:
         return row | {"refused": [*refusal.reasons]}
     except InUseError:
@@ -81,10 +81,10 @@ def _is_best(pairs: list[Measured]) -> bool | None:
     return left[0] <= min(left) + NOISE if len(left) > 1 else None
 
 
-def patiently(name: str, seed: int, folder: Path, changes: Sequence[str], best: int) -> Row:
+def patiently(name: str, seed: int, folder: Path, changes: Sequence[str], best: int, budget: float) -> Row:
     while True:
         try:
-            return proven(name, seed, folder, changes, best)
+            return proven(name, seed, folder, changes, best, budget)
         except InUseError:
             time.sleep(AGAIN_S)
 
@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[40001])
     parser.add_argument("--best", type=int, default=4)
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of simulation for each advice")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     given = parser.parse_args()
     ready()
@@ -136,7 +137,8 @@ def main() -> None:
         for name in given.experiments or names():
             if (name, seed) in done:
                 continue
-            row = patiently(name, seed, given.out / f"{name.replace('/', '-')}-{seed}", given.changes, given.best)
+            folder = given.out / f"{name.replace('/', '-')}-{seed}"
+            row = patiently(name, seed, folder, given.changes, given.best, given.budget)
             rows = [one for one in rows if (one["experiment"], one["seed"]) != (name, seed)] + [row]
             whole.write(file, (json.dumps(rows, indent=1) + "\n").encode())
             whole.write(given.out / "table.md", table(rows).encode())

@@ -12,8 +12,11 @@ import pytest
 from tailrace import experiment, readers, testbed
 from tailrace.advise import claims
 from tailrace.advise.proving import Proof
-from tailrace.study.engines import TESTBED
+from tailrace.errors import TailraceError, UsageError
+from tailrace.experiment import Experiment
+from tailrace.study.engines import TESTBED, Progress
 from tailrace.testbed import doctor, load, undoing
+from tailrace.testbed.ledger import InUseError
 from tailrace.testbed.servers import board
 from tailrace.testbed.site import Site
 from tailrace.units import SECOND
@@ -51,3 +54,19 @@ def test_a_longer_backlog_does_what_the_twin_of_the_recording_predicts(machine: 
     assert raised.found is not None
     assert raised.found.vlrt < now.found.vlrt / 10
     assert backlog.high < now.found.vlrt / 10
+
+
+def test_a_testbed_that_is_in_use_says_nothing_of_a_change(tmp_path: Path) -> None:
+    """The caller can wait for it; any other fault is why a change could not be measured."""
+    nothing = claims.Claim("nothing", {}, 0.0, 0.0, 0.0)
+
+    def proof(fault: TailraceError) -> Proof:
+        def make(found: Experiment, folder: Path, progress: Progress) -> None:
+            raise fault
+
+        return Proof(experiment.read(SYNC), tmp_path, replace(TESTBED, make=make))
+
+    with pytest.raises(InUseError):
+        proof(InUseError(7)).prove([nothing], best=1)
+    [row] = proof(UsageError("the disk is full")).prove([nothing], best=1)
+    assert (row.found, row.why) == (None, "the disk is full")
