@@ -235,6 +235,36 @@ def test_calls_whose_caller_was_lost_belong_to_visits_that_lack_them(run: Datase
     assert twin.gate(found, run).passed
 
 
+def test_second_calls_of_others_belong_to_visits_that_lack_them_too(run: Dataset, tmp_path: Path) -> None:
+    """Of every ten calls to the application server, one has no caller, and one seems to be of the caller before."""
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    visits = run.visits().with_columns(server=pl.col("server").cast(pl.String)).collect()
+    calls = visits.filter(pl.col("server") == "app").sort("arrival").with_row_index("place")
+    parent = (
+        pl.when(pl.col("place") % 10 == 0)
+        .then(None)
+        .when(pl.col("place") % 10 == 5)
+        .then(pl.col("parent").shift(1))
+        .otherwise("parent")
+    )
+    again = calls.select("visit", meant=parent)
+    changed = visits.join(again, on="visit", how="left", maintain_order="left").with_columns(
+        parent=pl.when(pl.col("server") == "app").then("meant").otherwise("parent")
+    )
+    schema = dict(pl.read_parquet_schema(run.path / "visits.parquet"))
+    changed.drop("meant").cast(schema).write_parquet(folder / "visits.parquet")
+    found = twin.learn(folder)
+    assert set(found.arrivals) == {"requests-web.parquet"}
+    [rows] = found.arrivals.values()
+    calls_of = {
+        name: sum(visits.count for visits in one.at["web"].calls.values())
+        for name, one in found.experiment.interactions.items()
+        if "web" in one.at
+    }
+    usual = rows["interaction"].replace_strict(calls_of, return_dtype=pl.Float64) == 1.0
+    assert float(usual.cast(pl.Float64).sum()) > 0.93 * len(rows)
+
+
 def lacking(run: Dataset, folder: Path, table: str) -> Path:
     """A copy of the run without a table."""
     shutil.copytree(run.path, folder)

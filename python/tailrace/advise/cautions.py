@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tailrace.advise.advice import Ranked
 from tailrace.advise.changing import changed
@@ -44,12 +45,21 @@ def _open_ended(one: Ranked, unlimited: Mapping[str, int], experiment: Experimen
     return [tier for tier in dict.fromkeys(behind) if tier in unlimited and tier not in changed_tiers]
 
 
+def _narrow(experiment: Experiment, seen: Mapping[str, int]) -> Experiment:
+    """With servers that hold no more than was seen, and new connections to them: those that were kept are no more than
+    the requests that were seen."""
+    narrow: dict[tuple[str, ...], Any] = {("tiers", tier, "workers"): workers for tier, workers in seen.items()}
+    for caller, tier in experiment.tiers.items():
+        kept = [callee for callee, call in tier.calls.items() if callee in seen and call.kept]
+        narrow |= {("tiers", caller, "calls", callee, "kept"): False for callee in kept}
+    return changed(experiment, narrow)
+
+
 def _with_caution(one: Ranked, seen: Mapping[str, int], trials: Trials) -> Ranked:
     first = next(iter(seen))
     name = words.name(first)
     caution = f"The recording does not show how many requests {name} can hold, and it gets more at once."
-    fewest = changed(one.experiment, {("tiers", tier, "workers"): workers for tier, workers in seen.items()})
-    [outcome] = trials.outcomes([replicated(fewest, 0)])
+    [outcome] = trials.outcomes([replicated(_narrow(one.experiment, seen), 0)])
     if outcome is None:
         trials.leave("find what is left if servers hold no more than was seen, for {}", [one.words])
         return replace(one, caution=caution)

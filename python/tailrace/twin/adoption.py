@@ -33,18 +33,29 @@ def adopt(tree: Tree, recorded: Recorded, structure: Structure, entries: Collect
 
 
 def _adopted(tree: Tree, callee: str, orphans: int) -> int:
-    """How many calls without a caller are left."""
+    """How many calls without a caller are left. Where callers are lost, some of their calls were taken for second calls
+    of others: those belong to visits that lack calls, too, as far as they are fewer than the calls without a caller."""
     counts = np.bincount(tree.stands, minlength=len(tree.kinds))
-    lacking = []
+    lacking, doubled = [], []
     for kinds in _by_interaction(tree, counts).values():
         model = max(kinds, key=lambda number: (_calls(tree, number, callee) > 0, counts[number]))
         usual = _calls(tree, model, callee)
-        if tree.kinds[model].tier not in _below(tree, model):
-            lacking += [(_calls(tree, number, callee), number, model, usual) for number in kinds]
-    left = orphans
-    for calls, number, model, usual in sorted(lacking):
-        missing = int(counts[number]) * (usual - calls)
-        if 0 < missing <= ABOUT * left:
+        if tree.kinds[model].tier in _below(tree, model):
+            continue
+        for number in kinds:
+            calls = _calls(tree, number, callee)
+            missing = int(counts[number]) * (usual - calls)
+            if missing > 0:
+                lacking.append((calls, number, model, missing))
+            elif missing < 0:
+                doubled.append((number, model, -missing))
+    left, extra = orphans, sum(more for _, _, more in doubled)
+    if extra <= orphans < sum(missing for *_, missing in lacking):
+        left += extra
+        for number, model, _ in doubled:
+            tree.replace(number, model)
+    for _, number, model, missing in sorted(lacking):
+        if missing <= ABOUT * left:
             tree.replace(number, model)
             left = max(left - missing, 0)
     return left
