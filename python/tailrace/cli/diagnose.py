@@ -10,6 +10,7 @@ import typer
 from tailrace.cli.confinement import confine
 from tailrace.cli.options import (
     Began,
+    Columns,
     Files,
     Interactions,
     KeepQueries,
@@ -60,6 +61,7 @@ def diagnose(
     keys: Keys = None,
     began: Began = None,
     log_format: LogFormat = None,
+    columns: Columns = None,
     threshold: Threshold = None,
     window: Window = "50ms",
     verify: Verify = False,
@@ -97,10 +99,10 @@ def diagnose(
     into = out if engine is None and not remote else None
     if remote:
         files = gathered(files, engine, least, out, overwrite, quiet)
-    confine([*files, topology, interactions, keys], [out, report, perfetto])
+    confine([*files, topology, interactions, keys, columns], [out, report, perfetto])
     if engine == "local" and not remote:
         files = gathered(files, engine, least, out, overwrite, quiet)
-    named = (server, place, topology, interactions, protocol, keep_queries, keys, began, log_format)
+    named = (server, place, topology, interactions, protocol, keep_queries, keys, began, log_format, columns)
     run = read_files(files, *named, into, quiet, overwrite, verify)
     found = diagnosed(run, least, width, quiet)
     beside = advised(run, quiet) if advise else None

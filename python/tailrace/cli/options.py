@@ -84,6 +84,10 @@ LogFormat = Annotated[
         "it: '%h %l %u %t \"%r\" %>s %b %D'.",
     ),
 ]
+Columns = Annotated[
+    Path | None,
+    typer.Option("--columns", metavar="FILE", help="Which columns of flat tables of spans mean what, as TOML."),
+]
 Verify = Annotated[
     bool, typer.Option("--verify", help="First check every row and the SHA-256 of every file of the run folder.")
 ]

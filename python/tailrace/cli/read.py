@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailrace.cli.confinement import confine
 from tailrace.cli.options import (
     Began,
+    Columns,
     Files,
     Interactions,
     KeepQueries,
@@ -37,12 +38,13 @@ def read(
     keys: Keys = None,
     began: Began = None,
     log_format: LogFormat = None,
+    columns: Columns = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Read captures, samples and logs into a run folder: Parquet tables that any tool opens."""
-    confine([*files, topology, interactions, keys], [out])
+    confine([*files, topology, interactions, keys, columns], [out])
     show_info(
         read_files(
             files,
@@ -55,6 +57,7 @@ def read(
             keys,
             began,
             log_format,
+            columns,
             out,
             quiet,
             overwrite,

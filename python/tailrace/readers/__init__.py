@@ -52,6 +52,8 @@ from tailrace.readers import (
     samples,
     sched,
     sockets,
+    spans_mapping,
+    spans_tables,
     sysstat_text,
     traces,
     vmstat,
@@ -60,6 +62,7 @@ from tailrace.readers import (
 from tailrace.readers.decoding import Decoding
 from tailrace.readers.interactions import rules as interaction_rules
 from tailrace.readers.source import Found, Source
+from tailrace.readers.spans_mapping import Mapped
 from tailrace.topology import Server, Topology
 
 AnyPath = str | PathLike[str]
@@ -133,6 +136,7 @@ def read(
     keys: AnyPath | None = None,
     began: Sequence[str] = (),
     log_format: str | None = None,
+    columns: AnyPath | None = None,
     verify: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
@@ -152,6 +156,7 @@ def read(
     - `began` is the start of a JVM, a load test or a machine whose log has no wall clock, or the day of a log that has
       the time of day alone (`app=2026-11-20T16:49:00Z`, or the moment alone; one for each run of the JVM).
     - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
+    - `columns` is a file that names the columns of flat tables of spans.
     - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
     - `progress(bytes read, bytes in all)` may raise to stop the work.
@@ -161,7 +166,7 @@ def read(
     """
     if out is not None:
         dataset.refuse(out, overwrite)
-    files = _sort([fspath(path) for path in paths], log_format)
+    files = _sort([fspath(path) for path in paths], log_format, spans_mapping.read(columns) if columns else None)
     if verify:
         _verify(files.run)
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
@@ -276,7 +281,7 @@ class _Files:
     texts: tuple[tuple[Source, Reader], ...]
 
 
-def _sort(paths: Sequence[str], log_format: str | None = None) -> _Files:
+def _sort(paths: Sequence[str], log_format: str | None = None, mapping: Mapped | None = None) -> _Files:
     """The kind of each path. All are checked before any is read, so that a wrong one is reported at once."""
     if not paths:
         raise UsageError("nothing to read", advice="give captures, samples, logs or a run folder")
@@ -285,7 +290,7 @@ def _sort(paths: Sequence[str], log_format: str | None = None) -> _Files:
     captures: list[str] = []
     texts: list[tuple[Source, Reader]] = []
     for text in paths:
-        source = replace(_source(text), log_format=log_format)
+        source = replace(_source(text), log_format=log_format, mapping=mapping)
         if text == "-":
             captures.append(text)
             continue
@@ -306,6 +311,9 @@ def _sort(paths: Sequence[str], log_format: str | None = None) -> _Files:
         raise UsageError(
             "one run folder, or one recording, or captures, but not both", advice="read each into its own run folder"
         )
+    if mapping is not None and not any(spans_tables.is_mapped(source) for source, _ in texts):
+        wanted = ", ".join(sorted(mapping.roles().values()))
+        raise UsageError(f"--columns: no table has all of the columns {wanted}", advice="compare them with its header")
     return _Files(runs[0] if runs else None, recordings[0] if recordings else None, tuple(captures), tuple(texts))
 
 

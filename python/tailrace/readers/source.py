@@ -13,6 +13,7 @@ import polars as pl
 from tailrace.bounds import LINE
 from tailrace.errors import InputError, cannot_read
 from tailrace.readers.packed import unpacked
+from tailrace.readers.spans_mapping import Mapped
 from tailrace.topology import Topology
 
 _HEAD = 64 * 1024
@@ -23,12 +24,13 @@ _BLOCK = 4 * 1024 * 1024
 class Source:
     """`place` is the server or node of the file (`NAME=FILE`). `began` are the starts of what a log without a wall
     clock counts from: a JVM, a load test, a machine, a day (`--began`); in ns since the Unix epoch. `log_format` is
-    that of an access log (`--log-format`)."""
+    that of an access log (`--log-format`). `mapping` names the columns of a table of spans (`--columns`)."""
 
     path: Path
     place: str | None = None
     began: tuple[int, ...] = ()
     log_format: str | None = None
+    mapping: Mapped | None = None
 
     def dated(self, start: int) -> Source:
         """The same file, whose times count from this start."""

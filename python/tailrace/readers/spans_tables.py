@@ -21,11 +21,12 @@ from tailrace.bounds import UNDATED_NS
 from tailrace.dataset import tables
 from tailrace.errors import InputError
 from tailrace.readers import room
-from tailrace.readers.elements import moment, rows
+from tailrace.readers.elements import rows
 from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
-from tailrace.readers.spans import HOSTS, KINDS, NUMBERED, Span, kept_share, span_of
+from tailrace.readers.spans import HOSTS, KINDS, NUMBERED, Kind, Span, kept_share, span_of
+from tailrace.readers.spans_mapping import Mapped
 
 _AT_ONCE = 500
 """Rows that are decoded together; a row of Tempo is a whole trace."""
@@ -66,11 +67,32 @@ def columns(names: list[str]) -> dict[str, str]:
 
 
 def is_table(text: str) -> bool:
-    return bool(_columns_of(text))
+    return bool(columns(_header(text)))
 
 
-def _columns_of(text: str) -> dict[str, str]:
-    return columns(fields(text.lstrip("\ufeff").split("\n", 1)[0].strip(), ","))
+def is_mapped(source: Source) -> bool:
+    """Whether a table has all columns that the user's mapping names."""
+    if source.mapping is None:
+        return False
+    head = source.head()
+    if head.startswith(b"PAR1"):
+        with suppress(*tables.FAULTS, InputError):
+            tables.shape(source.path)
+            names = tables.scan(source.path).collect_schema().names()
+            return set(names) >= set(source.mapping.roles().values())
+        return False
+    text = text_head(head)
+    return text is not None and set(_header(text)) >= set(source.mapping.roles().values())
+
+
+def _header(text: str) -> list[str]:
+    return fields(text.lstrip("\ufeff").split("\n", 1)[0].strip(), ",")
+
+
+def _roles(source: Source, names: list[str]) -> dict[str, str]:
+    if source.mapping is not None and set(names) >= set(source.mapping.roles().values()):
+        return source.mapping.roles()
+    return columns(names)
 
 
 def is_parquet(source: Source) -> bool:
@@ -86,8 +108,9 @@ def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | 
     try:
         frame = tables.scan(source.path)
         schema = frame.collect_schema().names()
-        tempo = {"TraceID", "rs"} <= set(schema)
-        wanted = ["TraceID", "rs"] if tempo else sorted(set(columns(schema).values()))
+        roles = _roles(source, schema)
+        tempo = {"TraceID", "rs"} <= set(schema) and not is_mapped(source)
+        wanted = ["TraceID", "rs"] if tempo else sorted(set(roles.values()))
         table = (
             row
             for start in range(0, tables.shape(source.path).rows, _AT_ONCE)
@@ -97,7 +120,7 @@ def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | 
             for row in table:
                 yield from _of_tempo(row, names)
         else:
-            yield from _of_rows(table, columns(schema), names, found)
+            yield from _of_rows(table, roles, source, names, found)
     except tables.FAULTS as error:
         raise tables.unreadable(source.path, error) from error
 
@@ -110,14 +133,15 @@ def read_csv(source: Source, found: Found, names: Names) -> Iterator[Span | None
             else:
                 found.damaged(source.path.name, number)
 
-    return _of_rows(whole(), _columns_of(text_head(source.head()) or ""), names, found)
+    roles = _roles(source, _header(text_head(source.head()) or ""))
+    return _of_rows(whole(), roles, source, names, found)
 
 
 def _of_rows(
-    table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names, found: Found
+    table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], source: Source, names: Names, found: Found
 ) -> Iterator[Span | None]:
     if "rpcid" not in roles:
-        return _flat(table, roles, names)
+        return _flat(table, roles, source.mapping if is_mapped(source) else None, names)
     found.undated = True
     found.notes.append("the times of these calls count from the start of their collection, and are dated 2000-01-01")
     return (_of_alibaba(row, names) for row in table)
@@ -137,7 +161,9 @@ def _of_alibaba(row: Mapping[str, Any], names: Names) -> Span | None:
     return span_of(ids, "server", server, begin, end, _text(row.get("interface")), {}, names, False, None)
 
 
-def _flat(table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: Names) -> Iterator[Span | None]:
+def _flat(
+    table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], mapping: Mapped | None, names: Names
+) -> Iterator[Span | None]:
     kept: list[dict[str, str]] = []
     most = room.spans()
     for row in table:
@@ -147,18 +173,37 @@ def _flat(table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], names: N
     services = {(row["trace"], row["span"]): row["service"] for row in kept}
     for row in kept:
         above = services.get((row["trace"], row.get("parent", "")))
-        kind = _KINDS.get(row.get("kind", "").lower().removeprefix("span_kind_"), "")
+        kind = _kind(row.get("kind", ""), mapping)
         if "kind" not in roles and above != row["service"]:
             kind = "server"
-        begin = moment(row["begin"])
-        end = moment(row.get("end", ""))
-        if end is None and begin is not None:
-            took = _duration(row.get("duration", ""), roles, row["begin"])
-            end = begin + took if took is not None else None
+        begin, end = _times(row, roles, mapping)
         failed = row.get("status", "").lower() in ("2", "error", "status_code_error")
         ids = (row["trace"], row["span"], row.get("parent") or None)
         values = {"host.name": row["host"]} if row.get("host") else {}
         yield span_of(ids, kind, row["service"], begin, end, row.get("name"), values, names, failed, None)
+
+
+def _kind(text: str, mapping: Mapped | None) -> Kind:
+    """The kind of a span. One that is internal is of no kind here."""
+    said = mapping.kinds.get(text, text) if mapping is not None else text
+    return _KINDS.get(said.lower().removeprefix("span_kind_"), "")
+
+
+def _times(row: Mapping[str, str], roles: Mapping[str, str], mapping: Mapped | None) -> tuple[int | None, int | None]:
+    begin, end = (
+        _moment(row.get(role, ""), mapping.scale(role) if mapping is not None else None) for role in ("begin", "end")
+    )
+    if end is None and begin is not None:
+        scale = mapping.scale("duration") if mapping is not None else None
+        took = _duration(row.get("duration", ""), roles, row["begin"], scale)
+        end = begin + took if took is not None else None
+    return begin, end
+
+
+def _moment(text: str, scale: int | None) -> int | None:
+    with suppress(ValueError):
+        return units.parse_moment(text, scale=scale) if text else None
+    return None
 
 
 def _text(value: Any) -> str:
@@ -169,13 +214,13 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _duration(text: str, roles: Mapping[str, str], begin: str) -> int | None:
-    """A duration in the unit that the column's name says, else in that of the begin."""
+def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None) -> int | None:
+    """A duration in the unit that the mapping says, else in that of the column's name, else in that of the begin."""
     number = units.parse_number(text)
     if number is None or not 0 <= number < 10**18:
         return None
     column = roles.get("duration", "").lower()
-    scale = next((scale for ending, scale in _SCALES.items() if column.endswith(ending)), None)
+    scale = said or next((scale for ending, scale in _SCALES.items() if column.endswith(ending)), None)
     stamp = units.parse_number(begin)
     return int(number * (scale or (units.moment_scale(stamp) if stamp is not None else units.MICROSECOND)))
 

@@ -18,15 +18,23 @@ from tailrace.readers.spans_visits import Visits
 
 
 def sniff(name: str, head: bytes) -> bool:
-    return not head.startswith(b"PAR1") and _reader_of(head) is not None
+    return not head.startswith(b"PAR1") and _reader_by_head(head) is not None
 
 
 def sniff_further(source: Source) -> bool:
-    """Whether a Parquet file contains spans, which its beginning does not show."""
-    return source.head().startswith(b"PAR1") and spans_tables.is_parquet(source)
+    """Whether a file contains spans, which its beginning does not show: Parquet, or a table that the user mapped."""
+    return spans_tables.is_mapped(source) or (source.head().startswith(b"PAR1") and spans_tables.is_parquet(source))
 
 
-def _reader_of(head: bytes) -> Callable[[Source, Found, Spans], None] | None:
+def _reader_of(source: Source) -> Callable[[Source, Found, Spans], None] | None:
+    """What reads the spans of a file."""
+    head = source.head()
+    if spans_tables.is_mapped(source) and not head.startswith(b"PAR1"):
+        return lambda source, found, spans: spans.add_each(spans_tables.read_csv(source, found, spans.names), found)
+    return _reader_by_head(head)
+
+
+def _reader_by_head(head: bytes) -> Callable[[Source, Found, Spans], None] | None:
     """What reads the spans of a file that begins so."""
     if head.startswith(b"PAR1"):
         return lambda source, found, spans: spans.add_each(spans_tables.read_parquet(source, found, spans.names), found)
@@ -47,7 +55,7 @@ def together(source: Source) -> str:
 def read(sources: Sequence[Source]) -> Found:
     found, spans = Found(), Spans()
     for source in sources:
-        reader = _reader_of(source.head())
+        reader = _reader_of(source)
         if reader is None:
             raise InputError(source.path, "it holds no spans", "docs/reference/readers.md lists what is read")
         reader(source, found, spans)
