@@ -97,7 +97,8 @@ def markdown(found: Sequence[Changed], seeds: Seeds) -> str:
     ]
     for paper in dict.fromkeys(one.entry.paper for one in found):
         of_paper = [one for one in found if one.entry.paper == paper]
-        lines += ["", f"## {paper}", "", *_table(of_paper), "", *_claims(of_paper)]
+        figures = ", ".join(dict.fromkeys(one.entry.title for one in of_paper))
+        lines += ["", f"## {paper}", "", f"{figures}:", "", *_table(of_paper), "", *_claims(of_paper)]
     return "\n".join(lines) + "\n"
 
 

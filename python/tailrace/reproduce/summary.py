@@ -24,7 +24,8 @@ COLUMNS = (
 INTRODUCTION = (
     "`make replicate` writes this page. A claim is a direction or a number that a paper states. It is undecided if its",
     "95 % interval contains the border. Nothing was fitted to a predicted number, and something was fitted to a",
-    "calibrated one. Claims on real servers belong to the figures that one machine can carry, at a smaller scale.",
+    "calibrated one. A single replication has no interval: its value alone decides. Claims on real servers belong to",
+    "the figures that one machine can carry, at a smaller scale.",
 )
 
 
@@ -34,6 +35,7 @@ def markdown(made: Reproduction, real: Verdicts) -> str:
         _row(f"{one.entry.paper} {one.entry.title}", replace(made, outcomes=(one,), sides=(sides,)), real)
         for one, sides in _pairs(made)
     ]
+    undiagnosed = "There are none." if made.diagnosed[1] else "No run was diagnosed."
     lines = [
         "# The papers and Tailrace",
         "",
@@ -46,9 +48,7 @@ def markdown(made: Reproduction, real: Verdicts) -> str:
         *_table("figure or table", figures),
         *_section("Claims that do not hold", _open_claims(made.outcomes), "All claims hold."),
         *_section("Predicted numbers that are more than a quarter off", _off(made.outcomes), "There are none."),
-        *_section(
-            "Runs in which the diagnosis does not find the paper's cause", _missed(made.outcomes), "There are none."
-        ),
+        *_section("Runs in which the diagnosis does not find the paper's cause", _missed(made.outcomes), undiagnosed),
     ]
     return "\n".join(lines) + "\n"
 
