@@ -1,0 +1,102 @@
+"""How the cost of windows grows with the number of visits: Tailrace beside DuckDB and Polars, in one run.
+
+Sizes are multiples of the visits that `benches/reduce/generate.py` makes: one file cut to its first rows, then more
+files. Each engine runs in a process of its own, with one thread, and all give equal cells. The slope is that of
+log(CPU) over log(visits), by least squares: 1 is linear.
+
+    PYTHONPATH=python python benches/reduce/generate.py FOLDER
+    PYTHONPATH=python python benches/scale/bench.py FOLDER [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+
+HERE = Path(__file__).parent
+ENGINES = HERE.parent / "reduce" / "engines.py"
+RESULT = HERE.parent / "results" / "scale.json"
+COMPARED = ("tailrace", "polars", "duckdb")
+LEAST = 1_000_000
+WINDOW_NS = 50_000_000
+
+
+def sizes(folder: Path, cut: Path) -> Iterator[tuple[int, list[str]]]:
+    """Numbers of visits, each about ten times the one before, and their files."""
+    files = sorted(folder.glob("visits-*.parquet"))
+    rows = [pq.read_metadata(file).num_rows for file in files]
+    first = cut / files[0].name
+    pq.write_table(pq.read_table(files[0]).slice(0, LEAST), first, use_dictionary=["server"], compression="zstd")
+    yield LEAST, [str(first)]
+    wanted = LEAST * 10
+    while wanted <= sum(rows):
+        count = next(number for number in range(1, len(files) + 1) if sum(rows[:number]) >= wanted)
+        yield sum(rows[:count]), [str(file) for file in files[:count]]
+        wanted *= 10
+
+
+def measured(engine: str, files: list[str], out: Path) -> dict[str, float]:
+    one = {**os.environ, "POLARS_MAX_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+    words = (sys.executable, str(ENGINES), engine, json.dumps(files), str(WINDOW_NS), "1", str(out))
+    # A shell between: the kernel counts the memory of the process that forks as that of its child.
+    words = ("sh", "-c", '"$@"; exit $?', "sh", *words)
+    said = subprocess.run(words, env=one, check=True, capture_output=True, text=True).stdout
+    found: dict[str, float] = json.loads(said)
+    return found
+
+
+def slope(points: list[tuple[int, float]]) -> float:
+    x, y = [math.log(size) for size, _ in points], [math.log(cpu) for _, cpu in points]
+    middle = statistics.mean(x)
+    return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
+
+
+def bench(folder: Path, rounds: int) -> dict[str, Any]:
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="tailrace-") as scratch:
+        for size, files in sizes(folder, Path(scratch)):
+            found: dict[str, list[dict[str, float]]] = {engine: [] for engine in COMPARED}
+            for _ in range(rounds):
+                for engine in COMPARED:
+                    found[engine].append(measured(engine, files, Path(scratch) / f"{engine}.parquet"))
+            cells = [pl.read_parquet(Path(scratch) / f"{engine}.parquet") for engine in COMPARED]
+            for other in cells[1:]:
+                assert cells[0].drop("response_ns_mean").equals(other.select(cells[0].columns).drop("response_ns_mean"))
+            for engine, runs in found.items():
+                medians = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+                rows.append({"visits": size, "engine": engine, **medians})
+                print(json.dumps(rows[-1]), flush=True)
+    slopes = {
+        engine: slope([(row["visits"], row["cpu_s"]) for row in rows if row["engine"] == engine]) for engine in COMPARED
+    }
+    versions = {name: importlib.metadata.version(name) for name in ("polars", "duckdb")}
+    about = {"machine": platform.machine(), "cores": os.cpu_count(), "threads": 1, "rounds": rounds}
+    return {**about, "versions": versions, "slopes": slopes, "runs": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    found = bench(given.folder, given.rounds)
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found["slopes"]))
+
+
+if __name__ == "__main__":
+    main()
