@@ -179,13 +179,25 @@ def load_worker(plan: str, log: str, tell: Callable[[str], bool]) -> str:
 def load_tables(logs: list[str], folder: str, progress: Callable[[int, int], None] | None = None) -> str:
     """The logs of all workers of a load as `folder`/{requests,events}.parquet; returns JSON, the rows of each."""
 
+def agreement(
+    policy: str, candidates: int, chosen: object, ready: object, sent: object, departure: object, bytes: object
+) -> tuple[int, int, float]:
+    """Compare the recorded choices of a balancer with a policy (one without settings). A choice counts if the policy
+    could not choose each of the candidates.
+
+    Of each call: `chosen` (uint32) is its candidate, `ready` is when it was chosen, `sent` and `departure` when it was
+    sent and answered (int64), `bytes` (uint64) the size of the call and its answer. Return how many choices count, how
+    many of them agree with the policy, and how many would agree by chance.
+    ValueError: columns of unequal length, or an unknown policy.
+    """
+
 class Replay:
     """The visits of a recording as the network of queues that they were (crates/core/src/replay).
 
     Columns are objects with a buffer (NumPy arrays). Of `visits`: int64 parent (-1: none), sent, arrival, start,
-    departure, ready and follows; uint32 server, group, pool, held and choice (the largest number: none); uint8
-    may_drop. Of `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8 may_turn. Times are
-    nanoseconds.
+    departure, ready and follows; uint32 server, group, pool, held and choice (the largest number: none); uint64
+    bytes; uint8 may_drop. Of `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8
+    may_turn. Times are nanoseconds.
     ValueError: columns that do not fit together.
     """
 
@@ -248,13 +260,14 @@ class Section:
         self,
         capacity: object,
         sent: object,
-        anew: list[bool],
+        choosing: list[str],
         departure: object,
         arrival: object | None = None,
         late: object | None = None,
         pause: object | None = None,
     ) -> None:
-        """Run at these capacities (by server and step), with roots sent at `sent` (int64) and the choices in `anew`
-        made anew, in turn. `late` and `pause` (int64) hold up each visit before it arrives, and after a worker took it.
-        Writes when each visit is first sent into `sent`, when it leaves into `departure` (int64), and when it arrives
-        into `arrival`, if given. The largest number is never. The lock is released."""
+        """Run at these capacities (by server and step), with roots sent at `sent` (int64). `choosing` is how each
+        choice is made: "recorded", "turns" (candidates take turns), or by the policy of this name. `late` and `pause`
+        (int64) hold up each visit before it arrives, and after a worker took it. Writes when each visit is first sent
+        into `sent`, when it leaves into `departure` (int64), and when it arrives into `arrival`, if given. The largest
+        number is never. The lock is released."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations
 
@@ -14,7 +15,7 @@ from builders import T0
 from ledgers import charged as shares
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
-from tailrace.diagnosis.ledger import account, bursts, groups, limits, portions, recorded, verdict, waits
+from tailrace.diagnosis.ledger import account, bursts, choices, groups, limits, portions, recorded, verdict, waits
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.spans import spans
@@ -81,9 +82,23 @@ def test_what_began_a_lasting_overload_is_judged_for_its_later_episodes(calm_bet
     if not calm_between:
         seen = replace(seen, slow=replace(seen.slow, calm=spans([(T0, T0 + 2 * S)])))
     later = [cluster for cluster in seen.slow.clusters if cluster.begin > T0 + 8 * S]
-    lines = verdict._Bench(seen, found, groups.together(seen.slow)).lines(later)
+    with ThreadPoolExecutor(1) as replays:
+        lines = verdict._Bench(seen, found, groups.together(seen.slow), replays).lines(later)
     assert later
     assert (("neighbour", "app") in lines) == (not calm_between)
+
+
+def test_a_verdict_does_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two causes, so several sets of causes are taken away from one group."""
+    memory = system(Slow("app", 4.0, 4.6), Slow("db", 4.6, 5.2)).sample("neighbour", "cpu_busy", 0.02, (4.6, 5.2, 0.9))
+    seen, _ = drawn_up(memory)
+    found = []
+    for cores in (1, 5):
+        monkeypatch.setattr(verdict.os, "cpu_count", lambda cores=cores: cores)
+        results = verdict.judge(seen.view, seen.slow)
+        found.append([(one.replayed, one.shares, one.worse) for one in results if one is not None])
+    assert found[0] == found[1]
+    assert any(shares for _, shares, _ in found[0])
 
 
 def test_a_long_recording_is_judged_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,14 +176,16 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
     ids, known = np.arange(2 * n).astype(np.uint64), np.zeros(2, dtype=np.uint32)
     names = recorded.Names(np.array([""]), np.zeros(2 * n, dtype=np.uint32))
     return recorded.Recorded(
-        steps, ("app", "db"), server, parent, start, start, start, end, server, 2, names, ids, flags, none, (S,), known
+        *(steps, ("app", "db"), server, parent, start, start, start, end, server, 2, names, ids, flags, none, (S,)),
+        workers=known,
+        bytes=np.zeros(2 * n, dtype=np.uint64),
     )
 
 
 def test_calls_wait_for_a_connection_since_none_was_free() -> None:
     found = called([0, 0, 20, 24], [20, 24, 40, 44])
     pools = limits.Pools((2,), np.repeat([recorded.NONE, 0], 4).astype(np.uint32), {("app", "db"): 0})
-    none = limits.Choices(np.full(8, recorded.NONE, dtype=np.uint32), (), ())
+    none = choices.Choices(np.full(8, recorded.NONE, dtype=np.uint32), (), (), ())
     waited = waits.find(found, pools, none)
     assert waited.ready.tolist()[6:] == [0, 0], "both connections were in use from 0 on"
     assert (waited.held == recorded.NONE).all(), "they wait in line"
@@ -179,7 +196,7 @@ def test_a_call_by_another_way_waited_for_the_pool_that_was_full() -> None:
     found.server[6:] = 2
     pools = limits.Pools((2, 2), np.array([recorded.NONE] * 4 + [0, 0, 1, 1], dtype=np.uint32), {})
     choice = np.array([recorded.NONE] * 4 + [0] * 4, dtype=np.uint32)
-    waited = waits.find(found, pools, limits.Choices(choice, ("app",), (((1, 0), (2, 1)),)))
+    waited = waits.find(found, pools, choices.Choices(choice, ("app",), ("app to db",), (((1, 0), (2, 1)),)))
     assert waited.ready.tolist()[6:] == [0, 0]
     assert waited.held.tolist()[6:] == [0, 0]
 

@@ -7,10 +7,11 @@
 //! capture    packets → segments → connections → exchanges → visits
 //! callgraph  visits → visits with their parent and their request
 //! window     visits → integer sums per (server, window), and what follows from them
-//! replay     visits → the same network of queues, run again with some of the lost capacity restored
 //! rng        random numbers that depend on the entity, not on the order of events
 //! workload   clients: which one sends which request when
 //! sim        a plan → the visits, samples and events of a simulated system
+//! replay     visits → the same network of queues, run again with some of the lost capacity restored, by the
+//!            balancers of `sim`
 //! json       JSON in one pass, without a tree
 //! lines      lines of text that have one of a few layouts → columns
 //! spans      files of traces → columns of spans, and how these belong together

@@ -10,6 +10,8 @@ use tailrace_core::replay::{
     in_order, Capacity, Grid, Held, Limits, Network, Program, Step, Visits, KINDS,
 };
 
+use crate::choices::chosen;
+
 /// The least number of known parts in a group for measuring its demand.
 const LEAST: u32 = 10;
 /// A server is treated as serving in turn if that leaves less than half unaccounted for.
@@ -80,12 +82,14 @@ impl Replay {
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
         let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);
         let follows: Vec<i64> = column(py, visits, "follows")?;
+        let bytes: Vec<u64> = column(py, visits, "bytes")?;
         let lengths = [
             may_drop.len(),
             pool.len(),
             held.len(),
             choice.len(),
             follows.len(),
+            bytes.len(),
         ];
         let fits = lengths.iter().all(|&n| n == columns.len())
             && may_turn.len() == limits.len()
@@ -123,6 +127,7 @@ impl Replay {
                     held,
                     choice,
                     choices,
+                    bytes,
                 }),
             })
         })
@@ -319,16 +324,17 @@ impl Replay {
 #[pymethods]
 impl Section {
     /// Run it at these capacities; writes when each visit is first sent, leaves and arrives into
-    /// `sent`, `departure` and `arrival`. `late` and `pause` hold up each visit before its arrival
+    /// `sent`, `departure` and `arrival`. `choosing` is how each choice is made: "recorded", "turns",
+    /// or a policy. `late` and `pause` hold up each visit before its arrival
     /// and after its start.
-    #[pyo3(signature = (capacity, sent, anew, departure, arrival=None, late=None, pause=None))]
+    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
         py: Python<'_>,
         capacity: PyBuffer<f64>,
         sent: PyBuffer<i64>,
-        anew: Vec<bool>,
+        choosing: Vec<String>,
         departure: PyBuffer<i64>,
         arrival: Option<PyBuffer<i64>>,
         late: Option<PyBuffer<i64>>,
@@ -344,12 +350,16 @@ impl Section {
             late: column(late)?,
             pause: column(pause)?,
         };
+        let choosing = choosing
+            .iter()
+            .map(|name| chosen(name))
+            .collect::<PyResult<Vec<_>>>()?;
         let visits = network.visits.len();
         let fits = |column: &Vec<i64>| column.is_empty() || column.len() == visits;
         if sent.len() != visits || !fits(&held.late) || !fits(&held.pause) {
             return Err(PyValueError::new_err("a time for each visit"));
         }
-        let outcome = py.detach(|| network.run(&capacity, &sent, &anew, &held));
+        let outcome = py.detach(|| network.run(&capacity, &sent, &choosing, &held));
         sent_at.copy_from_slice(py, &outcome.sent)?;
         if let Some(arrival) = arrival {
             arrival.copy_from_slice(py, &outcome.arrival)?;

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from tailrace.diagnosis import because, unanswered
 from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
-from tailrace.diagnosis.ledger import CAUSES, bursts, limits, retries
+from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
 from tailrace.diagnosis.words import count, duration, rate, share
 
 SENTENCES = 5
 PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
     bursts.CAUSE: bursts.PLAIN,
     retries.CAUSE: retries.PLAIN,
-    limits.BALANCER: limits.PLAIN,
+    choices.CAUSE: choices.PLAIN,
 }
 
 

@@ -162,6 +162,10 @@ def _unknown(
         why = f"{origin} lacked capacity, and nothing recorded accounts for it"
     else:
         why = "no recorded cause changes these requests when it is taken away"
+    if verdict.kept:
+        wanted += [
+            f"the policy by which {listing(verdict.kept)} chose among its servers (the replay keeps its choices)"
+        ]
     sentence = f"The cause is unknown: {why}."
     begin, end = (stall.begin, stall.end) if stall is not None else (None, None)
     missing = "; ".join(dict.fromkeys(wanted)) or None

@@ -3,12 +3,16 @@
 //! program    visits → the steps of each: it works, it sends a call, it waits for one
 //! capacity   how fast each server was at each time, from the usual demand of its requests
 //! network    the programs at given capacities: arrivals, waiting, drops and departures
+//! calls      which candidate receives a call, and the wait for a connection
+//! choice     the candidates that balancers choose
 //! section    some of the visits of a network, as a smaller network
 //! ```
 //!
 //! At the capacities at which works were measured, visits leave when they left in the recording.
 
+mod calls;
 mod capacity;
+mod choice;
 mod network;
 mod program;
 mod section;
@@ -16,5 +20,6 @@ mod section;
 mod tests;
 
 pub use capacity::{in_order, Capacity, Grid, Need};
+pub use choice::{Agreement, Call, Choosing};
 pub use network::{Held, Limits, Network, Outcome};
 pub use program::{Part, Program, Step, Visits, KINDS};

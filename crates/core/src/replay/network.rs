@@ -3,6 +3,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::capacity::Grid;
+use super::choice::{Chooser, Choosing};
 use super::program::{Program, Step, Visits};
 
 /// How a server serves, and the most that it holds (0: any number).
@@ -55,6 +56,8 @@ pub struct Network {
     pub choice: Vec<u32>,
     /// The candidates of each choice: the server, and the pool of the calls to it.
     pub choices: Vec<Vec<(u32, u32)>>,
+    /// The bytes of each visit's request and answer, which some policies count.
+    pub bytes: Vec<u64>,
 }
 
 /// What held up each visit, in nanoseconds: its packets on their way to the server, and its worker after it took the
@@ -76,15 +79,21 @@ pub struct Outcome {
 
 impl Network {
     /// Run it. `sent` is when each root is sent (`NEVER`: not at all), `capacity` the share of full
-    /// speed by server and step. In the choices `anew`, candidates take turns instead of being as
-    /// recorded.
-    pub fn run(&self, capacity: &[Vec<f64>], sent: &[i64], anew: &[bool], held: &Held) -> Outcome {
-        let mut state = State::new(self, capacity, anew, held);
+    /// speed by server and step, `choosing` how each choice is made.
+    pub fn run(
+        &self,
+        capacity: &[Vec<f64>],
+        sent: &[i64],
+        choosing: &[Choosing],
+        held: &Held,
+    ) -> Outcome {
+        let mut state = State::new(self, capacity, choosing, held);
+        let mut roots = Vec::new();
         for (visit, &time) in sent.iter().enumerate() {
             let waits =
                 usize::try_from(self.follows[visit]).is_ok_and(|before| sent[before] < NEVER);
             if self.visits.parent[visit] < 0 && time < NEVER && !waits {
-                state.attempts(visit as u32, time);
+                roots.push((state.is_sent(visit as u32, time), visit as u32));
             }
         }
         for (visit, &before) in self.follows.iter().enumerate() {
@@ -92,16 +101,20 @@ impl Network {
                 state.next_of[before] = visit as u32;
             }
         }
-        while let Some(Reverse((time, _, event))) = state.events.pop() {
-            match event {
-                Event::Arrives(visit) => state.arrives(visit, time),
-                Event::Completes(server, version) => state.completes(server, version, time),
-                Event::Resumes(server) => state.takes_next(server as usize, time),
-                Event::Sends(call) => state.takes_connection(call, time),
-                Event::Proceeds(visit) => state.goes_on(visit, time),
+        // The first attempts of roots are known from the beginning. Among the events, they would
+        // make each other one slower.
+        roots.sort_by_key(|root| root.0);
+        let mut roots = roots.into_iter().peekable();
+        loop {
+            let next = state.events.peek().map(|Reverse((time, ..))| *time);
+            match roots.next_if(|root| next.is_none_or(|time| root.0 <= time)) {
+                Some((time, visit)) => state.arrives(visit, time),
+                None => match state.events.pop() {
+                    Some(Reverse((time, _, event))) => state.happens(event, time),
+                    None => return state.out,
+                },
             }
         }
-        state.out
     }
 
     /// From sending to arriving, if no attempt was lost.
@@ -141,22 +154,22 @@ impl Ord for Job {
 }
 
 #[derive(Default)]
-struct Server {
+pub(super) struct Server {
     jobs: BinaryHeap<Job>,
     /// Jobs that wait for their turn, with their work.
     line: VecDeque<(u32, f64)>,
     /// What one job has attained since the beginning.
     attained: f64,
     now: i64,
-    in_service: u32,
-    accept_queue: VecDeque<u32>,
+    pub(super) in_service: u32,
+    pub(super) accept_queue: VecDeque<u32>,
     /// Completions that were scheduled for an earlier version are ignored.
     version: u32,
     resumes: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub(super) enum Event {
     Arrives(u32),
     Completes(u32, u32),
     Resumes(u32),
@@ -166,30 +179,34 @@ enum Event {
     Proceeds(u32),
 }
 
-struct State<'a> {
-    net: &'a Network,
+pub(super) struct State<'a> {
+    pub(super) net: &'a Network,
     capacity: &'a [Vec<f64>],
     held: &'a Held,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     turn: u64,
-    servers: Vec<Server>,
+    pub(super) servers: Vec<Server>,
     /// For each visit its next step, the visit that it waits for, and the root that its client
     /// sends after it.
     next: Vec<u32>,
     waits_for: Vec<u32>,
     next_of: Vec<u32>,
-    out: Outcome,
+    pub(super) out: Outcome,
     /// Free connections, and the visits that wait for one.
-    pools: Vec<(u32, VecDeque<u32>)>,
+    pub(super) pools: Vec<(u32, VecDeque<u32>)>,
     /// The server of each visit, and its pool.
-    place: Vec<u32>,
-    pool: Vec<u32>,
-    /// For choices that are made again, the candidate whose turn it is.
-    turns: Vec<Option<u32>>,
+    pub(super) place: Vec<u32>,
+    pub(super) pool: Vec<u32>,
+    pub(super) choosers: Vec<Chooser>,
 }
 
 impl<'a> State<'a> {
-    fn new(net: &'a Network, capacity: &'a [Vec<f64>], anew: &[bool], held: &'a Held) -> State<'a> {
+    fn new(
+        net: &'a Network,
+        capacity: &'a [Vec<f64>],
+        choosing: &[Choosing],
+        held: &'a Held,
+    ) -> State<'a> {
         let n = net.visits.len();
         State {
             net,
@@ -221,11 +238,15 @@ impl<'a> State<'a> {
                 .collect(),
             place: net.visits.server.clone(),
             pool: net.pool.clone(),
-            turns: anew.iter().map(|&anew| anew.then_some(0)).collect(),
+            choosers: choosing
+                .iter()
+                .zip(&net.choices)
+                .map(|(choosing, candidates)| Chooser::of(choosing, candidates.len()))
+                .collect(),
         }
     }
 
-    fn at(&mut self, time: i64, event: Event) {
+    pub(super) fn at(&mut self, time: i64, event: Event) {
         self.turn += 1;
         self.events.push(Reverse((time, self.turn, event)));
     }
@@ -234,13 +255,29 @@ impl<'a> State<'a> {
         self.place[visit as usize] as usize
     }
 
+    fn happens(&mut self, event: Event, time: i64) {
+        match event {
+            Event::Arrives(visit) => self.arrives(visit, time),
+            Event::Completes(server, version) => self.completes(server, version, time),
+            Event::Resumes(server) => self.takes_next(server as usize, time),
+            Event::Sends(call) => self.takes_connection(call, time),
+            Event::Proceeds(visit) => self.goes_on(visit, time),
+        }
+    }
+
     /// The first attempt to reach the server of a visit.
-    fn attempts(&mut self, visit: u32, now: i64) {
+    pub(super) fn attempts(&mut self, visit: u32, now: i64) {
+        let arrives = self.is_sent(visit, now);
+        self.at(arrives, Event::Arrives(visit));
+    }
+
+    /// When the first attempt arrives.
+    fn is_sent(&mut self, visit: u32, now: i64) -> i64 {
         let i = visit as usize;
         self.out.sent[i] = now;
         let late = self.held.late.get(i).copied().unwrap_or(0);
         let takes = if late > 0 { late } else { self.net.latency(i) };
-        self.at(now.saturating_add(takes), Event::Arrives(visit));
+        now.saturating_add(takes)
     }
 
     fn arrives(&mut self, visit: u32, now: i64) {
@@ -367,59 +404,16 @@ impl<'a> State<'a> {
         self.look_ahead(place);
     }
 
-    /// Candidates take turns; a candidate whose connections are all in use misses its turn.
-    fn chooses(&mut self, call: u32) {
-        let choice = self.net.choice[call as usize] as usize;
-        let (Some(candidates), Some(&Some(turn))) =
-            (self.net.choices.get(choice), self.turns.get(choice))
-        else {
-            return;
-        };
-        let n = candidates.len() as u32;
-        let in_turn = |k: u32| candidates[((turn + k) % n) as usize];
-        let has_room = |pool: u32| {
-            self.pools
-                .get(pool as usize)
-                .is_none_or(|(free, _)| *free > 0)
-        };
-        let k = (0..n).find(|&k| has_room(in_turn(k).1)).unwrap_or(0);
-        (self.place[call as usize], self.pool[call as usize]) = in_turn(k);
-        self.turns[choice] = Some((turn + k + 1) % n);
-    }
-
-    fn sends(&mut self, call: u32, now: i64) {
-        let (i, net) = (call as usize, self.net);
-        let is_anew = self
-            .turns
-            .get(net.choice[i] as usize)
-            .is_some_and(Option::is_some);
-        let is_held = self
-            .pools
-            .get(net.held[i] as usize)
-            .is_some_and(|(free, _)| *free == 0);
-        if is_held && !is_anew {
-            let waited = (net.visits.sent[i] - net.visits.ready[i]).max(0);
-            return self.at(now.saturating_add(waited), Event::Sends(call));
-        }
-        self.takes_connection(call, now);
-    }
-
-    fn takes_connection(&mut self, call: u32, now: i64) {
-        self.chooses(call);
-        match self.pools.get_mut(self.pool[call as usize] as usize) {
-            Some((0, waiting)) => return waiting.push_back(call),
-            Some((free, _)) => *free -= 1,
-            None => {}
-        }
-        self.attempts(call, now);
-    }
-
     fn leaves(&mut self, visit: u32, now: i64) {
         let i = visit as usize;
         self.out.departure[i] = now;
+        let (bytes, took) = (self.net.bytes[i], now.saturating_sub(self.out.sent[i]));
+        if let Some((balancer, candidate)) = self.balancer(visit) {
+            balancer.got(now, candidate, bytes, took);
+        }
         if let Some((free, waiting)) = self.pools.get_mut(self.pool[i] as usize) {
             match waiting.pop_front() {
-                Some(call) => self.attempts(call, now),
+                Some(call) => self.goes_out(call, now),
                 None => *free += 1,
             }
         }

@@ -25,6 +25,7 @@ impl Network {
             held: only(&self.held, rows),
             choice: only(&self.choice, rows),
             choices: self.choices.clone(),
+            bytes: only(&self.bytes, rows),
         }
     }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 use super::network::NEVER;
 use super::*;
+use crate::sim::plan::Policy;
 
 const MS: i64 = 1_000_000;
 
@@ -34,6 +35,7 @@ struct System {
     held: Vec<u32>,
     choice: Vec<u32>,
     choices: Vec<Vec<(u32, u32)>>,
+    bytes: Vec<u64>,
     held_up: Held,
 }
 
@@ -51,14 +53,15 @@ impl System {
             held: none.clone(),
             choice: none,
             choices: vec![],
+            bytes: vec![0; n],
             held_up: Held::default(),
         }
     }
 
     /// Measured at one capacity, run at another.
-    fn run(&self, measured: &[Vec<f64>], at: &[Vec<f64>], anew: &[bool]) -> Outcome {
+    fn run(&self, measured: &[Vec<f64>], at: &[Vec<f64>], choosing: &[Choosing]) -> Outcome {
         let network = self.network(measured);
-        network.run(at, &self.visits.sent, anew, &self.held_up)
+        network.run(at, &self.visits.sent, choosing, &self.held_up)
     }
 
     fn network(&self, measured: &[Vec<f64>]) -> Network {
@@ -90,6 +93,7 @@ impl System {
             held: self.held.clone(),
             choice: self.choice.clone(),
             choices: self.choices.clone(),
+            bytes: self.bytes.clone(),
         }
     }
 }
@@ -301,10 +305,104 @@ fn candidates_take_turns_where_choices_are_made_anew() {
     );
     let capacity = vec![full(), stopped(0, 1000), full()];
     let measured = vec![full(), full(), full()];
-    let as_it_was = system.run(&measured, &capacity, &[false]);
+    let as_it_was = system.run(&measured, &capacity, &[Choosing::AsRecorded]);
     assert!(as_it_was.departure[2] > 1000 * MS && as_it_was.departure[3] > 1000 * MS);
-    let anew = system.run(&measured, &capacity, &[true]);
+    let anew = system.run(&measured, &capacity, &[Choosing::InTurn]);
     assert!(anew.departure[2] > 1000 * MS && anew.departure[3] < 300 * MS);
+}
+
+/// Two candidates, the second of which stops from 100 to 1,000 ms, and a visit every 10 ms at a
+/// third server that calls one of them. While one stops, all calls go to the other.
+fn balanced(second_stops: bool) -> System {
+    let n = 200i64;
+    let mut times: Vec<(i64, i64)> = (0..n).map(|k| (10 * k, 10 * k + 8)).collect();
+    times.extend((0..n).map(|k| (10 * k + 1, 10 * k + 7)));
+    let mut found = visits(&times);
+    found.parent = (0..2 * n).map(|i| if i < n { -1 } else { i - n }).collect();
+    let is_stopped = |k: i64| (100..1000).contains(&(10 * k + 1));
+    let server = |i: i64| match i {
+        i if i < n => 0,
+        i if second_stops && is_stopped(i - n) => 1,
+        i => 1 + (i % 2) as u32,
+    };
+    found.server = (0..2 * n).map(server).collect();
+    let mut system = System::of(found, vec![one_core(); 3]);
+    (n..2 * n).for_each(|i| system.choice[i as usize] = 0);
+    system.choices = vec![vec![(1, u32::MAX), (2, u32::MAX)]];
+    system
+}
+
+#[test]
+fn a_policy_chooses_otherwise_where_a_candidate_is_stopped_and_as_recorded_where_none_is() {
+    let at = [full(), stopped(100, 1000), full()];
+    let system = balanced(false);
+    let run = |at: &[Vec<f64>], choosing: &[Choosing]| system.run(&vec![full(); 3], at, choosing);
+    let late = |out: &Outcome| {
+        out.departure[..200]
+            .iter()
+            .zip(&system.visits.departure)
+            .filter(|(a, b)| *a > *b)
+            .count()
+    };
+    assert!(late(&run(&at, &[Choosing::AsRecorded])) > 40);
+    for policy in [
+        Policy::LeastConnections,
+        Policy::CurrentLoad,
+        Policy::PowerOfTwo,
+    ] {
+        let choosing = [Choosing::ByPolicy(policy)];
+        assert!(late(&run(&at, &choosing)) <= 2, "{choosing:?}");
+        assert_eq!(late(&run(&vec![full(); 3], &choosing)), 0, "{choosing:?}");
+    }
+    // It counts what was sent and not what came back, so it goes on sending to the stopped one.
+    let blind = run(&at, &[Choosing::ByPolicy(Policy::TotalRequest)]);
+    assert!(late(&blind) > 40);
+}
+
+fn calls(system: &System) -> Vec<Call> {
+    let v = &system.visits;
+    let call = |i: usize| Call {
+        candidate: v.server[i] - 1,
+        ready: v.ready[i],
+        sent: v.sent[i],
+        departure: v.departure[i],
+        bytes: 0,
+    };
+    (200..400).map(call).collect()
+}
+
+#[test]
+fn choices_agree_with_the_policy_that_made_them() {
+    let mut avoids = calls(&balanced(true));
+    // One call waits in the second candidate until it works again.
+    avoids[9].departure = 1000 * MS;
+    assert_eq!(avoids[9].candidate, 1);
+    let share = |policy: &Policy, calls: &[Call]| {
+        let found = Agreement::with(policy, 2, calls);
+        assert!(found.choices >= 50, "{policy:?}");
+        assert_eq!(found.by_chance * 2.0, f64::from(found.choices));
+        f64::from(found.agreed) / f64::from(found.choices)
+    };
+    assert_eq!(share(&Policy::LeastConnections, &avoids), 1.0);
+    assert!(share(&Policy::TotalRequest, &avoids) < 0.6);
+    let in_turn = calls(&balanced(false));
+    assert_eq!(share(&Policy::TotalRequest, &in_turn), 1.0);
+    let mut begun_before = in_turn;
+    begun_before.drain(..1);
+    assert!(share(&Policy::TotalRequest, &begun_before) > 0.95);
+}
+
+#[test]
+fn candidates_without_a_bit_agree_with_nothing() {
+    let some = calls(&balanced(false));
+    assert_eq!(
+        Agreement::with(&Policy::LeastConnections, 33, &some).choices,
+        0
+    );
+    assert_eq!(
+        Agreement::with(&Policy::LeastConnections, 1, &some).choices,
+        0
+    );
 }
 
 #[test]

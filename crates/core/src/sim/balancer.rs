@@ -102,6 +102,42 @@ impl Balancer {
         Some(chosen as u32)
     }
 
+    /// The candidates that the policy could choose now, one bit each; there are at most 32.
+    pub fn possible(&mut self, now: i64, inside: impl Fn(usize) -> u32) -> u32 {
+        self.prepare(now, inside);
+        let n = self.candidates.len();
+        let bits = |may: &dyn Fn(usize) -> bool| {
+            let may = (0..n).filter(|&i| may(i));
+            may.fold(0, |bits: u32, i| bits | 1 << i)
+        };
+        match self.policy {
+            Policy::Random | Policy::RoundRobin => bits(&|_| true),
+            // Each candidate can be drawn with one that is not better, but for the worst of all.
+            Policy::PowerOfTwo => {
+                let most = self.candidates.iter().map(|c| c.out).max().unwrap_or(0);
+                let worst = self.candidates.iter().filter(|c| c.out == most).count();
+                bits(&|i| n == 1 || worst > 1 || self.candidates[i].out < most)
+            }
+            _ => {
+                let ranks: Vec<f64> = (0..n).map(|i| self.rank(now, i)).collect();
+                let least = ranks.iter().copied().fold(f64::INFINITY, f64::min);
+                bits(&|i| ranks[i] <= least)
+            }
+        }
+    }
+
+    /// A candidate was chosen from outside: those of equal rank follow it in turn.
+    pub fn took(&mut self, candidate: usize) {
+        self.turn = (candidate + 1) % self.candidates.len().max(1);
+    }
+
+    /// A candidate had the lowest value, although it was not counted so: where counting began, the
+    /// values were not known.
+    pub fn was_lowest(&mut self, candidate: usize) {
+        let values = self.candidates.iter().map(|c| c.value);
+        self.candidates[candidate].value = values.fold(f64::INFINITY, f64::min);
+    }
+
     /// The lowest rank, ties by turns.
     fn lowest(&self, now: i64, may: impl Fn(&usize) -> bool) -> Option<usize> {
         let n = self.candidates.len();

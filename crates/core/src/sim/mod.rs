@@ -11,7 +11,7 @@
 //! memory, and neither hash order nor threads affect the result: the same plan gives the same
 //! bytes.
 
-mod balancer;
+pub(crate) mod balancer;
 mod causes;
 mod check;
 mod client;

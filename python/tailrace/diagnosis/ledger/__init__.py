@@ -5,7 +5,9 @@ For each server and each step of 10 ms: capacity = done + idle + what each cause
 steps      time in steps of 10 ms, over the stretches that matter
 recorded   the visits around the very slow requests, as columns that the engine replays
 workers    how many workers a server has, and when one took each visit
-limits     what servers, pools and balancers allow
+limits     what servers and pools allow
+choices    which candidates each balancer had, and which it chose
+policies   the policies by which a replay chooses again
 losses     what each cause took of a server's capacity, by samples and events: one file for each cause
 places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from tailrace._core import Replay
 from tailrace.diagnosis import tasks
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import delays, limits, places, waits
-from tailrace.diagnosis.ledger.limits import Choices
+from tailrace.diagnosis.ledger import delays, limits, places, policies
 from tailrace.diagnosis.ledger.losses import (
     CAPACITY,
     CAUSES,
@@ -34,6 +33,7 @@ from tailrace.diagnosis.ledger.losses import (
 from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.ledger.losses.loss import EXPECTED, blur
 from tailrace.diagnosis.ledger.places import Held
+from tailrace.diagnosis.ledger.policies import Routes
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
@@ -70,7 +70,7 @@ class Account:
 
     recorded: Recorded
     replay: Replay
-    choices: Choices
+    routes: Routes
     capacity: NDArray[np.float64]
     workers: Numbers
     """It holds the number of workers or places of each server, or 0 where it is not known."""
@@ -104,9 +104,8 @@ class Account:
 
 
 def draw_up(seen: Seen, recorded: Recorded) -> Account:
-    pools = limits.pools(seen.view, recorded)
-    choices = limits.choices(seen.view, recorded, pools)
-    seen = replace(seen, recorded_visits=recorded, called=waits.find(recorded, pools, choices).ready)
+    routes = policies.routes(seen.view, recorded)
+    seen = replace(seen, recorded_visits=recorded, called=routes.waited.ready)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
     recorded = delays.after_pauses(recorded, (loss.delays for loss in losses.values() if loss.delays is not None))
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
@@ -121,9 +120,9 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     losses |= _losses(seen, recorded, HOLDERS)
     for server, one in held.items():
         known[recorded.number[server]] = one.places
-    replay = _replay(seen, recorded, known, pools, choices)
+    replay = _replay(seen, recorded, known, routes)
     calm = seen.calm.astype(np.uint8)
-    account = Account(recorded, replay, choices, np.array(replay.fit(prior, calm, ROUNDS)), known)
+    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known)
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]
@@ -144,8 +143,7 @@ def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
 
 def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
     """Return the account with other starts of its visits, at the same capacities. Event loops stay event loops."""
-    pools = limits.pools(seen.view, recorded)
-    replay = _replay(seen, recorded, account.workers, pools, account.choices)
+    replay = _replay(seen, recorded, account.workers, account.routes)
     replay.serve_as(account.replay)
     replay.measure(account.capacity)
     return replace(account, recorded=recorded, replay=replay)
@@ -170,12 +168,23 @@ def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[L
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
 
 
-def _replay(seen: Seen, recorded: Recorded, known: Numbers, pools: limits.Pools, choices: Choices) -> Replay:
+def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes) -> Replay:
     columns = {
         name: np.ascontiguousarray(getattr(recorded, name))
-        for name in ("server", "parent", "sent", "arrival", "start", "departure", "group", "may_drop", "follows")
+        for name in (
+            "server",
+            "parent",
+            "sent",
+            "arrival",
+            "start",
+            "departure",
+            "group",
+            "may_drop",
+            "follows",
+            "bytes",
+        )
     }
-    waited = waits.find(recorded, pools, choices)
+    pools, choices, waited = routes.pools, routes.choices, routes.waits(recorded)
     columns |= {"pool": pools.pool, "ready": waited.ready, "held": waited.held, "choice": choices.choice}
     return Replay(
         columns,

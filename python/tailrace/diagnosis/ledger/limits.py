@@ -1,11 +1,9 @@
-"""Servers, pools and balancers have limits. They come from the topology, or from a recording that shows servers at a
-limit."""
+"""Servers and pools have limits. They come from the topology, or from a recording that shows servers at a limit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +13,6 @@ from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
 from tailrace.diagnosis.view import View
 
-BALANCER = "balancer"
-SAYS = "the choices of {server} (its candidates take turns instead)"
-PLAIN = "{place} sent the requests to {origin} while it was stalled and others were idle"
-
-BLIND = ("random", "round_robin")
-"""With these policies, a balancer chooses without looking at its candidates."""
 Way = tuple[str, str]
 """It names a caller and its callee."""
 
@@ -33,24 +25,6 @@ class Pools:
     pool: Numbers
     of: Mapping[Way, int]
     """This maps caller and callee to the number of the pool."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """`choice` is, for each visit, the choice that its caller made. For each choice, `by` is the balancer that makes
-    it, and `candidates` are the number and pool of each candidate."""
-
-    choice: Numbers
-    by: tuple[str, ...]
-    candidates: tuple[tuple[tuple[int, int], ...], ...]
-
-    @cached_property
-    def alike(self) -> tuple[str, ...]:
-        """For each choice, this is the first balancer that chooses among the same servers. Balancers of one tier do the
-        same."""
-        first: dict[frozenset[int], str] = {}
-        servers = (frozenset(server for server, _ in each) for each in self.candidates)
-        return tuple(first.setdefault(each, by) for each, by in zip(servers, self.by, strict=True))
 
 
 def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
@@ -88,59 +62,45 @@ def _held_at(view: View, server: str) -> int:
     return max(int(np.percentile(view.stays[server].queue(lost), 25)), 1)
 
 
-def pools(view: View, recorded: Recorded) -> Pools:
+def pools(view: View, recorded: Recorded, balancers: Collection[str]) -> Pools:
     """Return the pools. Several pools of one server for calls to another, such as one for each process, count as
-    one. One pool may serve all candidates of a balancer."""
-    calls: dict[Way, Times] = {}
+    one. One pool may serve all candidates of one of these balancers."""
+    called: dict[Way, Times] = {}
     sizes: dict[Way, int] = {}
     for known in view.topology.pools:
         way = known.caller, known.callee
-        called = _calls(recorded, known.caller, (known.callee,))
-        if len(called):
-            calls[way] = called
+        its = calls(recorded, known.caller, (known.callee,))
+        if len(its):
+            called[way] = its
             sizes[way] = sizes.get(way, 0) + known.size
-    groups = _shared(view, recorded, calls, sizes)
+    groups = _shared(view, recorded, balancers, called, sizes)
     pool = np.full(len(recorded.server), NONE, dtype=np.uint32)
     for number, group in enumerate(groups):
-        pool[np.concatenate([calls[way] for way in group])] = number
+        pool[np.concatenate([called[way] for way in group])] = number
     of = {way: number for number, group in enumerate(groups) for way in group}
     return Pools(tuple(sizes[group[0]] for group in groups), pool, of)
 
 
-def _shared(view: View, recorded: Recorded, calls: Mapping[Way, Times], sizes: Mapping[Way, int]) -> list[list[Way]]:
+def _shared(
+    view: View, recorded: Recorded, balancers: Collection[str], called: Mapping[Way, Times], sizes: Mapping[Way, int]
+) -> list[list[Way]]:
     """Return which ways share a pool. The candidates of a balancer share one of N connections if the calls to all of
-    them together reached N and never exceeded it. A balancer that looks at its candidates is left out: the replay keeps
-    its recorded choices, and those that followed a stall would fill a common pool without the stall, too."""
+    them together reached N and never exceeded it. Recorded choices that followed a stall would fill a common pool
+    without the stall, too, so the replay must be able to choose as these balancers do."""
     groups = []
-    left = dict.fromkeys(calls)
+    left = dict.fromkeys(called)
     for balancer in view.topology.balancers:
         ways = [way for way in left if way[0] == balancer.server and way[1] in balancer.candidates]
-        if balancer.policy not in BLIND or len(ways) < 2 or len({sizes[way] for way in ways}) > 1:
+        if balancer.name not in balancers or len(ways) < 2 or len({sizes[way] for way in ways}) > 1:
             continue
-        its = np.concatenate([calls[way] for way in ways])
+        its = np.concatenate([called[way] for way in ways])
         if Stays.of(recorded.sent[its], recorded.departure[its]).longest == sizes[ways[0]]:
             groups.append(ways)
             left = dict.fromkeys(way for way in left if way not in ways)
     return [*groups, *([way] for way in left)]
 
 
-def choices(view: View, recorded: Recorded, known: Pools) -> Choices:
-    choice = np.full(len(recorded.server), NONE, dtype=np.uint32)
-    by: list[str] = []
-    candidates: list[tuple[tuple[int, int], ...]] = []
-    number = recorded.number
-    for balancer in view.topology.balancers:
-        names = tuple(name for name in balancer.candidates if name in number)
-        called = _calls(recorded, balancer.server, names)
-        if len(names) < 2 or not len(called):
-            continue
-        choice[called] = len(by)
-        by.append(balancer.server)
-        candidates.append(tuple((number[name], known.of.get((balancer.server, name), NONE)) for name in names))
-    return Choices(choice, tuple(by), tuple(candidates))
-
-
-def _calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:
+def calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:
     """Return which visits are calls of the caller to the callees."""
     number = recorded.number
     if caller not in number:

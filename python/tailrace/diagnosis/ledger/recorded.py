@@ -88,6 +88,8 @@ class Recorded:
     schedule: tuple[int, ...]
     workers: Numbers
     """This is the number of workers of each server, or 0 where it is not known."""
+    bytes: NDArray[np.uint64]
+    """Each visit and its answer have so many bytes, or 0 where they are not recorded."""
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -166,6 +168,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         _follows(view, rows, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
         counts,
+        rows["bytes"].to_numpy(),
     )
 
 
@@ -193,7 +196,16 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
     rows = (
         view.visits.filter(inside, pl.col("arrival").is_not_null(), pl.col("departure") >= pl.col("arrival"))
         .select(
-            "visit", "parent", "request", names, "sent", "arrival", "start", "departure", pl.col("drops").fill_null(0)
+            "visit",
+            "parent",
+            "request",
+            names,
+            "sent",
+            "arrival",
+            "start",
+            "departure",
+            pl.col("drops").fill_null(0),
+            bytes=pl.sum_horizontal("bytes_in", "bytes_out").cast(pl.UInt64),
         )
         .collect()
     )
@@ -213,6 +225,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             start="end",
             departure="end",
             drops=pl.col("drops").cast(rows.schema["drops"]),
+            bytes=pl.lit(0, pl.UInt64),
         )
     )
     return pl.concat([rows, absent]).sort("visit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import bursts, limits, retries
+from tailrace.diagnosis.ledger import bursts, choices, retries
 from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.verdict import Replayed, Share
 from tailrace.diagnosis.words import count, listing, share
@@ -13,7 +13,7 @@ from tailrace.diagnosis.words import count, listing, share
 SAYS = {cause.name: cause.says for cause in CAUSES} | {
     bursts.CAUSE: bursts.SAYS,
     retries.CAUSE: retries.SAYS,
-    limits.BALANCER: limits.SAYS,
+    choices.CAUSE: choices.SAYS,
     UNKNOWN: "what {server} lacked and nothing recorded accounts for",
 }
 TOLD = 0.05

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace._core import Section
-from tailrace.diagnosis.ledger import bursts, delays, limits, retries
+from tailrace.diagnosis.ledger import bursts, choices, delays, retries
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.policies import RECORDED
 from tailrace.diagnosis.ledger.recorded import NEVER
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 
-BURST, BALANCER, RETRIES = bursts.CAUSE, limits.BALANCER, retries.CAUSE
+BURST, BALANCER, RETRIES = bursts.CAUSE, choices.CAUSE, retries.CAUSE
+IN_TURN = "turns"
 
 
 @dataclass(frozen=True)
@@ -46,23 +50,27 @@ class Removable:
         return cls(account, of_clients, of_holders, first_attempts, seen.slow.threshold_ns)
 
     def whole(self) -> Trial:
-        """Return a trial of all visits."""
+        """Return a trial of all visits, with their recorded choices."""
         account = self.account
-        return Trial(self, np.arange(len(account.recorded.sent)), account.replay.whole(), 0)
+        return Trial(self, np.arange(len(account.recorded.sent)), account.replay.whole(), 0, chooses_again=False)
 
     def between(self, begin: int, end: int) -> Trial:
         """Return a trial of the requests that were sent in this time, with all visits for them."""
         recorded = self.account.recorded
         inside = (recorded.sent_by_client >= begin) & (recorded.sent_by_client <= end)
         visits, first = np.flatnonzero(inside), min(begin // STEP_NS, len(recorded.steps) - 1)
-        return Trial(self, visits, self.account.replay.section(visits, first), first)
+        again = any(policy != RECORDED for policy in self.account.routes.policy)
+        return Trial(self, visits, self.account.replay.section(visits, first), first, chooses_again=again)
 
 
 class Trial:
     """These visits can be replayed without some lines. Other visits do not exist in their replay."""
 
-    def __init__(self, removable: Removable, visits: Times, section: Section, first: int) -> None:
+    def __init__(
+        self, removable: Removable, visits: Times, section: Section, first: int, *, chooses_again: bool
+    ) -> None:
         """`visits` are the numbers of the visits of the section, in order. `first` is its first step."""
+        self.chooses_again = chooses_again
         account = removable.account
         self.visits = visits
         self._removable = removable
@@ -80,38 +88,59 @@ class Trial:
         self._delays = {
             line: self._only(loss.delays) for line, loss in account.losses.items() if loss.delays is not None
         }
-        self._known: dict[frozenset[Line], NDArray[np.bool_]] = {}
+        self._known: dict[frozenset[Line], Future[NDArray[np.bool_]]] = {}
+        self._lock = Lock()
+
+    def as_recorded(self) -> Trial:
+        """Return a trial of the same visits with their recorded choices."""
+        return Trial(self._removable, self.visits, self._section, self._first, chooses_again=False)
 
     def slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
-        """Return which of the visits are very slow requests without these lines."""
-        if without not in self._known:
-            found = self.times(without)[2]
-            # Taking away visits that hold places helps only the other visits. The replay in which the holders are sent
-            # shows whether they are very slow themselves.
-            if holders := without & self._removable.of_holders.keys():
-                are_holders = np.zeros(len(found), dtype=bool)
-                for line in holders:
-                    are_holders[self._requests[line]] = True
-                found = found | (self.slow(without - holders) & are_holders)
-            self._known[without] = found
-        return self._known[without]
+        """Return which visits are very slow requests without these lines. Each set of lines is replayed once, however
+        many threads ask for it."""
+        with self._lock:
+            mine = without not in self._known
+            found = self._known.setdefault(without, Future())
+        if mine:
+            try:
+                found.set_result(self._slow(without))
+            except BaseException as error:
+                found.set_exception(error)
+        return found.result()
+
+    def _slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
+        found = self.times(without)[2]
+        # Taking away visits that hold places helps only the other visits. The replay in which the holders are sent
+        # shows whether they are very slow themselves.
+        if holders := without & self._removable.of_holders.keys():
+            are_holders = np.zeros(len(found), dtype=bool)
+            for line in holders:
+                are_holders[self._requests[line]] = True
+            found = found | (self.slow(without - holders) & are_holders)
+        return found
 
     def times(self, without: frozenset[Line]) -> tuple[Times, Times, NDArray[np.bool_]]:
         """Return when each visit arrives and leaves without these lines, and whether it is a very slow request."""
-        choices, sent = self._removable.account.choices, np.where(self._asked, self._sent, NEVER)
+        sent = np.where(self._asked, self._sent, NEVER)
         for line in without & self._requests.keys():
             sent[self._requests[line]] = NEVER
-        anew = [(BALANCER, by) in without for by in choices.alike]
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
         left = [one for line, one in self._delays.items() if line not in without]
         held_up = delays.held_up(len(sent), left) if left else ()
-        self._section.run(self._capacity(without), sent, anew, departure, arrival, *held_up)
+        self._section.run(self._capacity(without), sent, self._choosing(without), departure, arrival, *held_up)
         asked = self._asked & (sent < NEVER)
         took = departure - np.where(asked, sent, 0)
         slow = asked & ((departure == NEVER) | (took >= self._removable.threshold_ns))
         if (RETRIES, "") in without:  # without them, the client of a very slow first attempt waits as long
             slow[self._again] = slow[self._before] & (self._before >= 0)
         return arrival, departure, slow
+
+    def _choosing(self, without: frozenset[Line]) -> list[str]:
+        """Return how the replay makes each choice."""
+        routes = self._removable.account.routes
+        policies = routes.policy if self.chooses_again else (RECORDED,) * len(routes.policy)
+        made = zip(routes.choices.alike, policies, strict=True)
+        return [IN_TURN if (BALANCER, by) in without else policy for by, policy in made]
 
     def _capacity(self, without: frozenset[Line]) -> NDArray[np.float64]:
         account = self._removable.account

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from math import factorial
 
 import numpy as np
@@ -47,6 +47,8 @@ WORSE = 0.05
 NEARLY_ALL = 0.7
 """Lines explain all very slow requests of a replay if at least this fraction of them does not occur without the
 lines."""
+AT_ONCE = 8_000_000
+"""So many visits are replayed at the same time for one group. A replay takes about 100 bytes for each of them."""
 REPRODUCED = (0.5, 2.0)
 """These limits apply to the very slow requests of the replay divided by those of the recording. Counts of models have
 errors of up to two fifths, but still show what is necessary. Outside these limits, the replay is no model of the
@@ -83,6 +85,9 @@ class Replayed:
     worse: tuple[Share, ...] = ()
     """These made it worse. They are charged with nothing, because other causes explain what they did; but without each
     of them some of the very slow requests do not occur."""
+    kept: tuple[str, ...] = ()
+    """These servers look at the servers that they choose among, and the replay kept their choices, because these agree
+    with no policy that it can repeat."""
 
     @property
     def error(self) -> float:
@@ -90,12 +95,28 @@ class Replayed:
 
     @property
     def reproduced(self) -> bool:
-        low, high = REPRODUCED
-        return low * self.recorded - 2 <= self.replayed <= high * self.recorded + 2
+        return is_reproduced(self.recorded, self.replayed)
+
+
+def is_reproduced(recorded: int, replayed: int) -> bool:
+    """Return whether a replay with so many very slow requests is a model of an episode."""
+    low, high = REPRODUCED
+    return low * recorded - 2 <= replayed <= high * recorded + 2
 
 
 Verdict = tuple[tuple[Share, ...], tuple[Share, ...]]
 """It holds the shares of a group, and the causes that made it worse."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """This is the result for a group."""
+
+    shares: tuple[Share, ...]
+    worse: tuple[Share, ...]
+    kept: tuple[str, ...]
+    replayed: int | None
+    """This many requests of the group are very slow if balancers choose again; None if they choose as recorded."""
 
 
 def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
@@ -113,9 +134,10 @@ def _judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
         return tuple(None for _ in slow.clusters)
     seen = Seen(view, slow, recorded.steps)
     groups = together(slow)
-    bench = _Bench(seen, draw_up(seen, recorded), groups)
-    # Most of the time passes in the engine, which lets other threads run meanwhile.
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    cores = os.cpu_count() or 1
+    # Most of the time passes in the engine, which lets other threads run meanwhile. A group waits for its replays.
+    with ThreadPoolExecutor(cores) as threads, ThreadPoolExecutor(cores) as replays:
+        bench = _Bench(seen, draw_up(seen, recorded), groups, replays)
         as_it_was = threads.submit(bench.removable.whole().times, frozenset())
         verdicts = list(threads.map(bench.verdict, range(len(groups))))
     arrival, departure, again = as_it_was.result()
@@ -130,26 +152,44 @@ def _judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
 class _Bench:
     """This class judges groups of episodes by replays without some lines."""
 
-    def __init__(self, seen: Seen, account: Account, groups: list[Group]) -> None:
+    def __init__(self, seen: Seen, account: Account, groups: list[Group], replays: Executor) -> None:
         self.seen = seen
+        self.replays = replays
         self.account = account
         self.groups = groups
         self.removable = Removable.of(seen, account)
         self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
 
-    def verdict(self, number: int) -> Verdict:
+    def verdict(self, number: int) -> Judged:
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
+        count, lines = sum(cluster.vlrt for cluster in clusters), self.lines(clusters)
         trial = self.removable.between(*self.around(number))
         mine = self.owner[trial.visits] == number
 
         def left(without: frozenset[Line]) -> int:
             return int((trial.slow(without) & mine).sum())
 
+        def ahead(many: Iterable[frozenset[Line]]) -> None:
+            wanted, most = list(dict.fromkeys(many)), max(AT_ONCE // max(len(mine), 1), 1)
+            for first in range(0, len(wanted), most):
+                list(self.replays.map(trial.slow, wanted[first : first + most]))
+
         def share(line: Line, vlrt: float, remain: int) -> Share:
             which = self.which(number) if line[0] == BURST else None
             return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line), which)
 
-        return _verdict(self.lines(clusters), left, share, sum(cluster.vlrt for cluster in clusters))
+        if trial.chooses_again and not is_reproduced(count, left(frozenset())):
+            trial = trial.as_recorded()
+        verdict = _verdict(lines, left, ahead, share, count)
+        return Judged(*verdict, self.kept(number), left(frozenset()) if trial.chooses_again else None)
+
+    def kept(self, number: int) -> tuple[str, ...]:
+        """Return the servers whose choices around a group the replay kept although they look at their candidates."""
+        begin, end = self.around(number)
+        routes, sent = self.account.routes, self.account.recorded.sent
+        made = np.unique(routes.choices.choice[(sent >= begin) & (sent <= end)])
+        its = (at for at in made[made < NONE].tolist() if routes.choices.balancer[at] in routes.kept)
+        return tuple(dict.fromkeys(routes.choices.alike[at] for at in its))
 
     def around(self, number: int) -> tuple[int, int]:
         """Return the time that is replayed to judge a group. Requests that were sent in it can matter."""
@@ -167,19 +207,20 @@ class _Bench:
         earlier = calm[calm[:, 0] < begin]
         return min(begin, int(earlier[-1, 1]) if len(earlier) else self.seen.view.begin)
 
-    def part(self, cluster: Cluster, group: Group, verdict: Verdict, replayed: int, books: Books) -> Replayed:
+    def part(self, cluster: Cluster, group: Group, judged: Judged, replayed: int, books: Books) -> Replayed:
         """Return the part of a group's result that belongs to one episode. `replayed` requests of the group are very
         slow in the replay of everything. The account is shown from where a line can begin to matter until the last
         request is answered."""
+        replayed = replayed if judged.replayed is None else judged.replayed
         part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
         shares, worse = (
             tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in some)
-            for some in verdict
+            for some in (judged.shares, judged.worse)
         )
         times = cluster.begin - BEFORE_NS, self.seen.slow.answered(cluster)
         first, last = np.searchsorted(self.seen.steps.begins, times).tolist()
         extract = books.extract(first, max(last, first + 1))
-        return Replayed(cluster.vlrt, round(replayed * part), shares, extract, worse)
+        return Replayed(cluster.vlrt, round(replayed * part), shares, extract, worse, judged.kept)
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Return the lines that can have mattered for these episodes."""
@@ -197,7 +238,7 @@ class _Bench:
             sent = self.account.recorded.sent[requests]
             if ((sent >= first) & (sent < last)).any():
                 found.append(line)
-        choices = self.account.choices
+        choices = self.account.routes.choices
         chosen = choices.choice[(self.account.recorded.sent >= first) & (self.account.recorded.sent < last)]
         return found + [
             (BALANCER, by)
@@ -207,7 +248,7 @@ class _Bench:
 
     def _is_skewed(self, by: str, begin: int, end: int) -> bool:
         """Return whether a balancer chose its candidates in this time in other proportions than in calm time."""
-        recorded, choices = self.account.recorded, self.account.choices
+        recorded, choices = self.account.recorded, self.account.routes.choices
         its = np.flatnonzero(np.isin(choices.choice, [at for at, name in enumerate(choices.alike) if name == by]))
         sent = recorded.sent[its]
         calm = self.seen.calm[recorded.steps.at(sent)]
@@ -246,6 +287,8 @@ class _Bench:
 
 Count = Callable[[frozenset[Line]], int]
 """It returns how many requests are very slow without these lines."""
+Ahead = Callable[[Iterable[frozenset[Line]]], None]
+"""It replays without each of these sets of lines at the same time, so that their counts are known."""
 
 
 def _parts(lines: frozenset[Line], left: Count) -> dict[Line, float]:
@@ -262,17 +305,26 @@ def _main(lines: frozenset[Line], left: Count) -> Line:
     return max(parts, key=parts.__getitem__)
 
 
-def _verdict(lines: list[Line], left: Count, share: Callable[[Line, float, int], Share], count: int) -> Verdict:
+def _verdict(
+    lines: list[Line], left: Count, ahead: Ahead, share: Callable[[Line, float, int], Share], count: int
+) -> Verdict:
     """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse."""
-    as_it_was = left(frozenset())
     causes = {name: frozenset(line for line in lines if line[0] == name) for name, _ in lines}
+    named = [its for name, its in causes.items() if name != UNKNOWN]
+    everything = frozenset[Line]().union(*named)
+    ahead([frozenset(), *named, *(everything - its for its in named), everything])
+    as_it_was = left(frozenset())
     remain = without(causes, left)
     players = needed([name for name in causes if name != UNKNOWN], remain, MATTERS * count)[:PLAYERS]
+    if as_it_was:
+        subsets = chain.from_iterable(combinations(players, size) for size in range(len(players) + 1))
+        ahead(frozenset[Line]().union(*(causes[name] for name in some)) for some in subsets)
     worth = shapley(players, remain) if as_it_was else {}
     rest = causes.get(UNKNOWN, frozenset())
     known = frozenset(lines) - rest
     worth[UNKNOWN] = float(left(known) - left(frozenset(lines))) if rest else 0.0
     worth = {name: value for name, value in worth.items() if value > 0.0}
+    ahead(frozenset({line}) for name in worth for line in causes[name])
     charged = sum(worth.values())
     # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
     unit = count / max(charged if charged >= NEARLY_ALL * as_it_was else as_it_was, charged, 1.0)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.limits import Choices, Pools
+from tailrace.diagnosis.ledger.choices import Choices
+from tailrace.diagnosis.ledger.limits import Pools
 from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times

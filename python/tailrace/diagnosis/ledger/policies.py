@@ -1,0 +1,94 @@
+"""This module finds the policies by which a replay chooses again. A policy that looks at its candidates chooses others
+where none of them is stalled. The replay chooses by a policy only if the recorded choices agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailrace._core import agreement
+from tailrace.diagnosis.ledger import choices, limits, waits
+from tailrace.diagnosis.ledger.choices import Choices
+from tailrace.diagnosis.ledger.limits import Pools
+from tailrace.diagnosis.ledger.recorded import NONE, Recorded
+from tailrace.diagnosis.ledger.waits import Waits
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.view import View
+
+BLIND = ("random", "round_robin")
+"""With these policies, a balancer chooses without looking at its candidates. The recorded choices are right in each
+replay."""
+LOOKING = ("total_request", "sessions", "total_traffic", "current_load", "least_connections", "power_of_two")
+"""The replay counts what these policies look at."""
+USUAL = ("least_connections", "total_request", "total_traffic")
+"""If the policy is not recorded, these are tried. The others of `LOOKING` make the same choices, or leave most of them
+open."""
+RECORDED = "recorded"
+"""The replay keeps the recorded choices."""
+LEAST = 30
+"""By chance, thirty choices of one of two candidates agree with a policy in one of a billion recordings."""
+WRONG = 0.1
+"""The choices of a policy disagree with it at most a tenth as often as random choices would: two calls within a
+microsecond are recorded in any order, and the values with which a policy began are unknown."""
+
+
+@dataclass(frozen=True)
+class Routes:
+    """These are the ways that calls took. `policy` is, for each choice, the policy by which a replay makes it again, or
+    `RECORDED`."""
+
+    pools: Pools
+    choices: Choices
+    policy: tuple[str, ...]
+    waited: Waits
+    start: Times
+    """For each visit, this is the start at which `waited` was found."""
+    kept: frozenset[str]
+    """These balancers look at their candidates, or their policy is unknown, and the replay keeps their choices."""
+
+    def waits(self, recorded: Recorded) -> Waits:
+        """Return which visits waited for a connection, for other starts of the visits."""
+        if recorded.start is self.start or np.array_equal(recorded.start, self.start):
+            return self.waited
+        return waits.find(recorded, self.pools, self.choices)
+
+
+def routes(view: View, recorded: Recorded) -> Routes:
+    blind = {one.name for one in view.topology.balancers if one.policy in BLIND}
+    pools = limits.pools(view, recorded, blind)
+    made = choices.find(view, recorded, pools)
+    waited = waits.find(recorded, pools, made)
+    policy = tuple(_policies(view, recorded, made, waited))
+    again = {name for name, its in zip(made.balancer, policy, strict=True) if its != RECORDED}
+    shared = limits.pools(view, recorded, blind | again)
+    if shared.of != pools.of:
+        made = choices.find(view, recorded, shared)
+        pools, waited = shared, waits.find(recorded, shared, made)
+    kept = frozenset(made.balancer) - blind - again
+    return Routes(pools, made, policy, waited, recorded.start, kept)
+
+
+def _policies(view: View, recorded: Recorded, made: Choices, waited: Waits) -> Iterator[str]:
+    """Return the policy of each choice."""
+    named = {one.name: one.policy for one in view.topology.balancers}
+    for number, (name, candidates) in enumerate(zip(made.balancer, made.candidates, strict=True)):
+        known = named[name]
+        tried = () if known in BLIND else (known,) if known in LOOKING else USUAL
+        calls = np.flatnonzero(made.choice == number)
+        servers = [server for server, _ in candidates]
+        found = (policy for policy in tried if policy and _agrees(policy, servers, calls, recorded, waited))
+        yield next(found, RECORDED)
+
+
+def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, waited: Waits) -> bool:
+    """Return whether these calls to one of these servers agree with a policy."""
+    at = np.full(len(recorded.servers), NONE, dtype=np.uint32)
+    at[servers] = np.arange(len(servers))
+    # A call that was held by another candidate chose that one first.
+    calls = calls[waited.held[calls] == NONE]
+    ready, sent, departure = waited.ready[calls], recorded.sent[calls], recorded.departure[calls]
+    chosen = at[recorded.server[calls]]
+    count, agreed, by_chance = agreement(policy, len(servers), chosen, ready, sent, departure, recorded.bytes[calls])
+    return count >= LEAST and count - agreed <= WRONG * (count - by_chance)

@@ -1,0 +1,88 @@
+"""Choices of balancers that a replay makes again, and those that it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plans import made
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.ledger import policies
+from tailrace.diagnosis.ledger.policies import RECORDED
+from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.diagnosis.tables import look
+from tailrace.diagnosis.vlrt import find
+from tailrace.units import MILLISECOND, SECOND
+
+Tables = dict[str, Any]
+
+
+def balanced(policy: str, rate: int = 900) -> Tables:
+    """A web server that balances over three databases, one of which stops."""
+    return {
+        "duration": "14 s",
+        "ramp": "2 s",
+        "kernel": {"syn": "linux-3.3"},
+        "tiers": {
+            "web": {"workers": 300, "backlog": 64, "calls": {"db": {"policy": policy}}},
+            "db": {"count": 3, "workers": 200, "backlog": 64},
+        },
+        "nodes": {"web": {"cores": 4}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.3 ms", "calls": {"select": 1}}}, "response": "4 kB"},
+            "select": {"at": {"db": {"compute": "2 ms"}}},
+        },
+        "workloads": {"users": {"kind": "poisson", "rate": rate, "interaction": "page"}},
+        "stalls": [{"kind": "freeze", "place": "db2", "at": "8 s", "for": "1.2 s"}],
+    }
+
+
+def repeated(run: Dataset, policy: str | None) -> tuple[str, ...]:
+    """By which policy each choice is made again, where the topology names `policy`."""
+    topology = run.topology
+    named = tuple(one.model_copy(update={"policy": policy}) for one in topology.balancers)
+    view = replace(look(run, 50 * MILLISECOND), topology=topology.model_copy(update={"balancers": named}))
+    found = find(view, SECOND)
+    recorded = record(view, found)
+    assert recorded is not None
+    return policies.routes(view, recorded).policy
+
+
+AGAIN = {
+    "least_connections": "least_connections",
+    "current_load": "least_connections",
+    "total_request": "total_request",
+    "power_of_two": RECORDED,
+    "random": RECORDED,
+}
+
+
+@pytest.mark.parametrize("policy", AGAIN)
+def test_a_policy_is_repeated_if_the_recorded_choices_agree_with_it(policy: str, tmp_path: Path) -> None:
+    run = made(balanced(policy), tmp_path / "run")
+    assert repeated(run, policy) == (RECORDED if policy == "random" else policy,)
+    assert repeated(run, None) == (AGAIN[policy],)
+    wrong = "total_request" if policy != "total_request" else "least_connections"
+    assert repeated(run, wrong) == (RECORDED,)
+
+
+def test_a_stall_is_the_cause_of_what_the_policy_did_during_it(tmp_path: Path) -> None:
+    """While one database stands still, the policy sends most calls to it, and its workers, accept queue and callers
+    fill. If the replay without the stall kept these choices, the database would still be overloaded."""
+    told = as_dict(diagnose(made(balanced("total_request"), tmp_path / "run")))
+    assert {(episode["origin"], episode["cause"]) for episode in told["episodes"]} == {("db2", "freeze")}
+    assert told["vlrt"] > 1000
+
+
+def test_choices_that_agree_with_no_policy_are_kept_and_said(tmp_path: Path) -> None:
+    made(balanced("total_request"), tmp_path / "run")
+    topology = tmp_path / "run" / "topology.toml"
+    topology.write_text(topology.read_text().replace("total_request", "current_load"))
+    main = max(diagnose(Dataset.open(tmp_path / "run")).episodes, key=lambda episode: episode.vlrt)
+    assert main.cause == "unknown"
+    assert "the policy by which web chose among its servers" in str(main.findings[4].missing)
