@@ -106,6 +106,36 @@ def test_damaged_lines(kind: str, seed: int, tmp_path: Path, monkeypatch: pytest
     assert_same(*both(file, monkeypatch, **options))
 
 
+OF_OTHERS = (
+    *("alb.log", "cloudfront.log", "envoy.json.log", "envoy.log", "iis.log", "istio.log", "traefik.json.log"),
+    "traefik.log",
+)
+OTHERS_DAMAGE = (
+    *((" 200 ", " 2x0 "), ("200", "7"), ("GET", "get"), ("T16", "x16"), ("Z", "+01:00"), (" ", "  "), ("\t", "\t\t")),
+    *((":00", ":60"), (".", ","), ("1", "-1"), ("1", "1.5"), ("2", "null"), ('"', ""), ("0", "00"), ("-", "x")),
+    *(("10", ""), ("UO", "UF,URX"), ("HTTP/", "HTP"), ("2026", "9026"), ("http", "ftp"), ("h", "é"), (":", " ")),
+    *(("5", "5" * 13), ("}", "},"), ("#Fields: date time", "#Fields: time date"), ("sc-status", "sc-bytes")),
+    ("cs-method", "x"),
+)
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_lines_of_others(name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(f"{name} {seed}")
+    first, *lines = (FILES / name).read_text().splitlines()
+    found = [first]
+    for _ in range(300):
+        text = random.choice((first, *lines))
+        for _ in range(random.choice((0, 0, 0, 1, 2))):
+            at = random.randrange(len(text) or 1)
+            old, new = random.choice(OTHERS_DAMAGE)
+            text = text[:at] + text[at:].replace(old, new, 1)
+        found += [text] * random.choice((1, 1, 4))
+    (tmp_path / "access.log").write_text("\n".join(found))
+    assert_same(*both(tmp_path / "access.log", monkeypatch))
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in FILES.iterdir()))
 def test_the_golden_logs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(*both(FILES / name, monkeypatch))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 
@@ -26,6 +26,7 @@ from tailrace.readers import (
     accesslog_json,
     accesslog_layout,
     accesslog_lines,
+    accesslog_outcomes,
     accesslog_proxies,
     accesslog_rows,
     accesslog_servers,
@@ -118,18 +119,15 @@ def read(sources: Sequence[Source]) -> Found:
 
 def _read(source: Source, found: Found, log: _Log) -> Form:
     """The lines of one part; returns their form."""
-    form = log_format(source.log_format) if source.log_format else form_of(text_head(source.head()) or "")
-    if form is None:
-        raise InputError(
-            source.path, "Tailrace does not know this format of an access log", "docs/reference/readers.md lists them"
-        )
-    layouts = _layouts(form, source)
+    form = _form(source)
+    # What reads the lines of a W3C log remembers their columns, so another one reads the examples.
+    layouts = _layouts(_form(source), source)
     plan = accesslog_layout.plan(layouts)
     for first, block in source.byte_blocks(found):
         for part in accesslog_rows.parts(block, plan):
             if isinstance(part, tuple):
                 lines: Iterable[tuple[int, str]] = (part,)
-            elif _add_all(log, part, form, layouts[0].scales):
+            elif form.steady() and _add_all(log, part, form, layouts[0]):
                 continue
             else:
                 lines = accesslog_rows.singly(part, block)
@@ -137,6 +135,15 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
                 _read_line(log, found, source, form, first + number, text)
                 if log.stays.full:
                     return form
+    return form
+
+
+def _form(source: Source) -> Form:
+    form = log_format(source.log_format) if source.log_format else form_of(text_head(source.head()) or "")
+    if form is None:
+        raise InputError(
+            source.path, "Tailrace does not know this format of an access log", "docs/reference/readers.md lists them"
+        )
     return form
 
 
@@ -194,10 +201,12 @@ def _add(log: _Log, line: Line, duration: int) -> None:
         sent += up.duration_ns
 
 
-def _add_all(log: _Log, part: pl.DataFrame, form: Form, scales: Mapping[str, int]) -> bool:
+def _add_all(log: _Log, part: pl.DataFrame, form: Form, layout: Layout) -> bool:
     """The visits of many lines, as `_add` makes them; False: one of them needs it."""
     try:
-        rows = accesslog_rows.of(part, at_end=form.at_end, scales=scales)
+        software = accesslog_outcomes.OF[layout.software]
+        at_end = form.at_end and not software.at_begin
+        rows = accesslog_rows.of(part, software, at_end=at_end, scales=layout.scales)
     except accesslog_rows.UnusualError:
         return False
     ended, none = rows.ended, accesslog_rows.NONE
@@ -241,6 +250,10 @@ def _add_all(log: _Log, part: pl.DataFrame, form: Form, scales: Mapping[str, int
     waits = np.minimum(ended.connect, ended.took)[called][slow]
     log.connects.update(zip((first + calls[slow]).tolist(), waits.tolist(), strict=True))
     log.calls.update(address.drop_nulls().to_list())
+    if ended.flags is not None:
+        for flags, count in ended.flags.to_frame("flags").group_by("flags", maintain_order=True).len().iter_rows():
+            for flag in flags.split(","):
+                log.flags[flag] += count if flag in _FLAGS else 0
     log.untimed += rows.untimed
     log.whole = log.whole and not (rows.stamp % units.SECOND).any()
     log.fine = log.fine or bool((rows.stamp % units.MILLISECOND).any())
@@ -283,7 +296,7 @@ def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
         said.append("its times have no time zone and are taken as UTC")
     if drops:
         said.append(attempts.note("connecting to a server behind took", drops))
-    said += [f"{_FLAGS[flag]}: {count} times" for flag, count in log.flags.most_common()]
+    said += [f"{_FLAGS[flag]}: {count} times" for flag, count in log.flags.most_common() if count]
     if log.queued:
         longest = units.format_duration(log.queued_ns)
         said.append(f"requests that waited in HAProxy's own queue: {log.queued}, up to {longest}")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-NUMBERS = ("clock", "stamp", "duration", "status", "bytes", "took", "connect")
+NUMBERS = ("clock", "stamp", "duration", "status", "bytes", "received", "took", "connect", "before", "after")
 TIMERS = ("asking", "waiting", "connecting", "answering", "all")
 """HAProxy's, in milliseconds."""
-TEXTS = ("asked", "method", "uri", "iso", "address", "address_status", "state")
+TEXTS = (*("asked", "method", "uri", "iso", "day", "time", "created", "address", "address_status", "flags", "state"),)
 COLUMNS = (*NUMBERS, *TIMERS, *TEXTS)
 
 CALLED = {
@@ -50,9 +50,9 @@ OF_NGINX = {
 }
 _IN_ANY_PLACE = {"stamp", "duration", "took", "connect", "address", "address_status"}
 """What may follow the combined format; its own fields come first."""
-_DECIMALS = {"stamp", "duration", "took", "connect"}
+_DECIMALS = {"stamp", "duration", "took", "connect", "before", "after"}
 LAYOUTS_MAX = 4
-_QUOTED, _BARE, _WORD = '"\\', ' "', ' "=:'
+QUOTED, _BARE, _WORD = '"\\', ' "', ' "=:'
 _TOKEN = re.compile(r'(?:([A-Za-z_]\w{0,40})([=:]))?(?:"((?:[^"\\]|\\.)*)"|([^\s"=:][^\s"]*))')
 _COMBINED = re.compile(r'[^\[]*\[[^\]]*\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-)(?= |$)')
 _SECONDS = re.compile(r"\d{1,9}\.\d{3,6}")
@@ -70,7 +70,9 @@ class Layout:
     after: str = ""
     whole: bool = True
     scales: Mapping[str, int] = field(default_factory=dict)
-    """Nanoseconds per unit of `stamp` and `duration`, if those are whole numbers."""
+    """Nanoseconds per unit of `stamp`, `duration` and `took`, if those are whole numbers."""
+    software: str = "nginx"
+    """Whose lines they are, which says what the columns mean (`accesslog_outcomes`)."""
 
     def text(self, literal: str) -> None:
         self.after += literal
@@ -117,7 +119,7 @@ def combined(line: str) -> Layout | None:
         return None
     layout = Layout()
     for literal, column, stop in (
-        *(("", None, "["), ("[", "clock", "]"), ('] "', "asked", _QUOTED), ('" ', "status", " ")),
+        *(("", None, "["), ("[", "clock", "]"), ('] "', "asked", QUOTED), ('" ', "status", " ")),
         (" ", "bytes", " "),
     ):
         layout.text(literal)
@@ -148,7 +150,7 @@ def _with_pairs(layout: Layout, tokens: list[re.Match[str]], names: list[str]) -
     for token, name in zip(tokens, names, strict=True):
         quote = '"' if token[3] is not None else ""
         layout.text(f" {token[1] or ''}{token[2] or ''}{quote}")
-        stop = _QUOTED if quote else _BARE if name else _WORD
+        stop = QUOTED if quote else _BARE if name else _WORD
         layout.value(OF_NGINX.get(name), stop)
         layout.text(quote)
     return True
@@ -163,7 +165,7 @@ def _with_durations(layout: Layout, tokens: list[re.Match[str]]) -> bool:
         if token[1]:
             return False
         quote = '"' if token[3] is not None else ""
-        stop = _QUOTED if quote else _WORD
+        stop = QUOTED if quote else _WORD
         layout.text(f" {quote}")
         if i < leading:
             layout.field("skip", stop)
@@ -177,17 +179,41 @@ def _with_durations(layout: Layout, tokens: list[re.Match[str]]) -> bool:
 
 def json_lines(line: str) -> Layout | None:
     """A flat object of nginx' fields, always in the same order."""
-    layout, names, at = Layout(), list[str](), 0
+    names = {name: OF_NGINX.get(called) for name, called in CALLED.items()} | OF_NGINX
+    layout = json_object(line, names, Layout(), nulls=False)
+    used = {COLUMNS[one["column"]] for one in (layout.fields if layout else ()) if one["column"] is not None}
+    return layout if {"duration", "status"} <= used else None
+
+
+def json_object(line: str, columns: Mapping[str, str | None], layout: Layout, *, nulls: bool) -> Layout | None:
+    """A flat object of these names, always in the same order; None: it is none, or a column comes twice. With `nulls`,
+    a value that is null is as if it were not there."""
+    used, at = set[str](), 0
     while (key := _KEY.match(line, at)) is not None and (value := _VALUE.match(line, key.end())) is not None:
-        quote = '"' if value[1] is not None else ""
-        names.append(CALLED.get(key[1], key[1]))
+        quote, at = '"' if value[1] is not None else "", value.end()
+        column = columns.get(key[1])
+        if column in used:
+            return None
+        used |= {column} if column else set()
         layout.text(key[0] + quote)
-        layout.value(OF_NGINX.get(names[-1]), _QUOTED if quote else ",} ")
+        if nulls and not quote and (value[0] in _WORDS or column is None):
+            _bare(layout, value[0])
+            continue
+        layout.value(column, QUOTED if quote else ",} ")
         layout.text(quote)
-        at = value.end()
     layout.text("}")
-    usable = line[at:] == "}" and len(set(names)) == len(names) and {"request_time", "status"} <= set(names)
-    return layout if usable else None
+    return layout if line[at:] == "}" else None
+
+
+_WORDS = ("null", "true", "false")
+
+
+def _bare(layout: Layout, value: str) -> None:
+    """A value without quotes that is not used: the same word, or any number."""
+    if value in _WORDS:
+        layout.text(value)
+    else:
+        layout.field("decimal" if "." in value else "integer", ",} ")
 
 
 def haproxy(line: str) -> Layout | None:
@@ -195,7 +221,7 @@ def haproxy(line: str) -> Layout | None:
     match = _HAPROXY.match(line)
     if match is None:
         return None
-    layout = Layout(whole=False)
+    layout = Layout(whole=False, software="haproxy")
     for _ in range(match[1].count("[") + 1):
         layout.field("skip", "[/")
         layout.text("[")

@@ -74,6 +74,8 @@ class Form:
     """The program writes other lines into the same file."""
     layout: Callable[[str], Layout | None] | None = None
     """Of lines like this one, so that many can be read at once."""
+    steady: Callable[[], bool] = lambda: True
+    """Whether the lines still have the fields that the layouts were made for."""
 
 
 def _combined(line: str) -> Line | None:

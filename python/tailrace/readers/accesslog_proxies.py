@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace import units
+from tailrace.readers import accesslog_cuts
 from tailrace.readers.accesslog_lines import Form, Line, Upstream, asked, json_table, local_moment, size_of, status_of
 from tailrace.readers.elements import moment, number, table, text
 
@@ -24,7 +25,7 @@ _TCP = re.compile(
     r"(-?\d{1,12})/(-?\d{1,12})/\+?(-?\d{1,12}) \+?(\d{1,18}) (\S{2}) \d+/\d+/\d+/\d+/\+?\d+ \d+/\d+"
 )
 _ENVOY = re.compile(
-    r"^\[(\d{4}-\d\d-\d\dT[\d:.]{8,20}Z)\] \"((?:[^\"\\]|\\.)*)\" (\d{1,3}) (\S{1,60})(?: (\S{1,200}) (\S{1,200}) "
+    r"^\[(\d{4}-\d\d-\d\dT[\d:.]{8,20}Z)\] \"((?:[^\"\\]|\\.)*)\" (\d{1,3}) (\S{1,60})(?: (\S{0,200}) (\S{0,200}) "
     r"\"((?:[^\"\\]|\\.)*)\")? (\d{1,18}) (\d{1,18}) (\d{1,12}) (\d{1,12}|-)((?: \"(?:[^\"\\]|\\.)*\"){0,5})"
 )
 _TRAEFIK = re.compile(
@@ -32,13 +33,13 @@ _TRAEFIK = re.compile(
     r"\"(?:[^\"\\]|\\.)*\" \"(?:[^\"\\]|\\.)*\" \d+ \"(?:[^\"\\]|\\.)*\" \"((?:[^\"\\]|\\.)*)\" (\d{1,12})ms"
 )
 _TIMES = r"(-1|\d{1,9}(?:\.\d{1,9})?) (-1|\d{1,9}(?:\.\d{1,9})?) (-1|\d{1,9}(?:\.\d{1,9})?)"
-_REST = rf"(\S{{1,60}}) (\S{{1,60}}) {_TIMES} (\d{{3}}|-) (\d{{3}}|-) (\d{{1,18}}) (\d{{1,18}}) \"((?:[^\"\\]|\\.)*)\""
-_ALB = re.compile(rf"^(?:https?|h2|grpcs|wss?) (\d{{4}}-\S{{10,30}}Z) \S{{1,200}} {_REST}(.*)")
+_REST = rf"(\S{{0,60}}) (\S{{1,60}}) {_TIMES} (\d{{3}}|-) (\d{{3}}|-) (\d{{1,18}}) (\d{{1,18}}) \"((?:[^\"\\]|\\.)*)\""
+_ALB = re.compile(rf"^(?:https?|h2|grpcs|wss?) (\d{{4}}-\S{{10,30}}Z) \S{{0,200}} {_REST}(.*)")
 _ELB = re.compile(rf"^(\d{{4}}-\d\d-\d\dT\S{{8,20}}Z) \S{{1,200}} {_REST}")
 _CREATED = re.compile(r" (\d{4}-\d\d-\d\dT[\d:.]{8,20}Z) \"")
-_AUTHORITY = re.compile(r"^[a-z0-9]{2,6}://")
+AUTHORITY = re.compile(r"^[a-z0-9]{2,6}://")
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"")
-_ENDED = {"DC": "abandoned", "UT": "timeout", "UF": "refused", "UC": "reset", "UR": "reset", "LR": "reset"}
+ENDED = {"DC": "abandoned", "UT": "timeout", "UF": "refused", "UC": "reset", "UR": "reset", "LR": "reset"}
 """Envoy's flags → what became of a call without a response of the server behind."""
 
 
@@ -76,15 +77,15 @@ def _envoy(line: str) -> Line | None:
 def _of_envoy(
     begin: int, took_ms: float, method: str, target: str, code: str, flags: str, size: str, values: Mapping[str, Any]
 ) -> Line:
-    flag = next((flag for flag in flags.split(",") if flag in _ENDED), "")
-    own = status_of(code.rjust(3, "0")) if code != "0" else _ENDED.get(flag, "abandoned")
-    host = re.sub(_AUTHORITY, "", text(values.get("upstream_host")) or "-")
+    flag = next((flag for flag in flags.split(",") if flag in ENDED), "")
+    own = status_of(code.rjust(3, "0")) if code != "0" else ENDED.get(flag, "abandoned")
+    host = re.sub(AUTHORITY, "", text(values.get("upstream_host")) or "-")
     service = number(values.get("upstream_service_time"))
     duration = round(took_ms * units.MILLISECOND)
     ups: tuple[Upstream, ...] = ()
     if host not in ("-", "", "null"):
         inside = duration if service is None else min(round(service * units.MILLISECOND), duration)
-        ups = (Upstream(host, inside, None, _ENDED.get(flag) or own or "unknown"),)
+        ups = (Upstream(host, inside, None, ENDED.get(flag) or own or "unknown"),)
     flags = "" if flags in ("-", "") else flags
     return Line(begin, False, duration, method, target, own or "unknown", size_of(size), ups, flags=flags)
 
@@ -96,7 +97,7 @@ def _traefik(line: str) -> Line | None:
         return None
     method, target = asked(match[3])
     duration = int(match[7]) * units.MILLISECOND
-    host = re.sub(_AUTHORITY, "", match[6])
+    host = re.sub(AUTHORITY, "", match[6])
     status = status_of(match[4]) or "unknown"
     ups = (Upstream(host, duration, None, status),) if host not in ("-", "") else ()
     return Line(begin, False, duration, method, target, status, size_of(match[5]), ups)
@@ -168,8 +169,8 @@ def _of_caddy(values: Mapping[str, Any]) -> Line | None:
 
 FORMS = (
     Form(_tcp, at_end=False, zoneless=True),
-    Form(_envoy, at_end=False),
-    Form(_balancer, at_end=True),
-    Form(_traefik, at_end=False),
-    Form(_json, at_end=True),
+    Form(_envoy, at_end=False, layout=accesslog_cuts.envoy),
+    Form(_balancer, at_end=True, layout=accesslog_cuts.balancer),
+    Form(_traefik, at_end=False, layout=accesslog_cuts.traefik),
+    Form(_json, at_end=True, layout=accesslog_cuts.json_lines),
 )

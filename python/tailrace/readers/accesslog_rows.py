@@ -14,17 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace import _core, units
-from tailrace.bounds import LATEST_NS, LINE, YEAR_NS
-from tailrace.readers.accesslog_layout import TIMERS
-from tailrace.readers.accesslog_lines import status_of
+from tailrace.bounds import LATEST_NS, LINE
 
 Numbers = NDArray[np.int64]
 RUN_MIN = 50
 """Fewer lines in a row are read one by one; columns of so few would cost more."""
 NONE = -1
-_DURATION_MAX_NS = 10**8 * units.SECOND
-_TIMER_MAX_MS = YEAR_NS // units.MILLISECOND
-_NAME_MAX = 255
+DURATION_MAX_NS = 10**8 * units.SECOND
 
 
 class UnusualError(Exception):
@@ -44,6 +40,19 @@ class Outcomes:
     """The status of its answer."""
     before: Numbers
     queued: Numbers
+    flags: pl.Series | None = None
+    """Envoy's."""
+
+
+@dataclass(frozen=True)
+class Software:
+    """What the columns of the lines of a program mean: the duration in ns, `NONE` where there is none; and the
+    outcomes of lines with these durations."""
+
+    duration: Callable[[pl.DataFrame, Mapping[str, int]], Numbers]
+    outcomes: Callable[[pl.DataFrame, Numbers, Mapping[str, int]], Outcomes]
+    at_begin: bool = False
+    """Its lines are stamped at the begin of a request, whatever others of the same form are."""
 
 
 @dataclass(frozen=True)
@@ -91,49 +100,70 @@ def _singly(lines: list[bytes], first: int) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def of(rows: pl.DataFrame, *, at_end: bool, scales: Mapping[str, int]) -> Rows:
+def of(rows: pl.DataFrame, software: Software, *, at_end: bool, scales: Mapping[str, int]) -> Rows:
     """The lines' values. Raises UnusualError."""
-    proxy = rows["state"].null_count() < rows.height
-    whole = _timers(rows)["all"] if proxy else _scaled(rows["duration"], scales.get("duration", 1))
+    whole = software.duration(rows, scales)
     timed = pl.Series(whole >= 0)
     untimed, rows, duration = int((~timed).sum()), rows.filter(timed), whole[timed.to_numpy()]
-    _check((duration < _DURATION_MAX_NS).all())
+    check((duration < DURATION_MAX_NS).all())
     stamp = _stamps(rows, scales)
     return Rows(
         begin=stamp - duration if at_end else stamp,
         duration=duration,
         stamp=stamp,
         asked=_asked(rows),
-        bytes_out=_numbers(rows["bytes"]),
-        ended=_of_proxy(rows, duration) if proxy else _of_nginx(rows),
+        bytes_out=numbers(rows["bytes"]),
+        ended=software.outcomes(rows, duration, scales),
         untimed=untimed,
     )
 
 
-def _check(usual: object) -> None:
+def check(usual: object) -> None:
     if not usual:
         raise UnusualError
 
 
-def _numbers(column: pl.Series) -> Numbers:
+def numbers(column: pl.Series) -> Numbers:
     """Numbers of which none is negative, with `NONE` for null."""
-    _check(not (column < 0).any())
+    check(not (column < 0).any())
     return column.fill_null(NONE).to_numpy().astype(np.int64)
 
 
-def _scaled(column: pl.Series, scale: int) -> Numbers:
-    numbers = _numbers(column)
-    _check((numbers <= LATEST_NS // scale).all())
-    return np.where(numbers < 0, NONE, numbers * scale)
+def scaled(column: pl.Series, scale: int) -> Numbers:
+    values = numbers(column)
+    check((values <= LATEST_NS // scale).all())
+    return np.where(values < 0, NONE, values * scale)
 
 
 def _stamps(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
-    iso = each(rows["iso"], lambda text: None if text is None else units.parse_moment(text), pl.Int64)
-    stamps = pl.Series(_scaled(rows["stamp"], scales.get("stamp", 1)))
-    found = pl.DataFrame({"stamp": stamps.set(stamps < 0, None), "iso": iso, "clock": rows["clock"]})
+    iso = rows["iso"].cast(pl.String)
+    if rows["day"].null_count() < rows.height:
+        day, time = (rows[name].cast(pl.String) for name in ("day", "time"))
+        check((day.str.contains(_DAY) & time.str.contains(_TIME)).all())
+        iso = day + "T" + time + "Z"
+    stamps = pl.Series(scaled(rows["stamp"], scales.get("stamp", 1)))
+    found = pl.DataFrame({"stamp": stamps.set(stamps < 0, None), "iso": moments(iso), "clock": rows["clock"]})
     merged = found.select(pl.coalesce("stamp", "iso", "clock")).to_series()
-    _check(not merged.null_count())
+    check(not merged.null_count())
     return merged.to_numpy().astype(np.int64)
+
+
+def is_utc(column: pl.Series) -> bool:
+    """Whether all are moments like `2026-11-20T16:49:00.310Z`."""
+    return not column.null_count() and bool(column.cast(pl.String).str.contains(_UTC).all())
+
+
+def moments(column: pl.Series) -> pl.Series:
+    """The moments of ISO 8601 texts in ns since the Unix epoch; null of null."""
+    texts = column.cast(pl.String)
+    if is_utc(texts):
+        return texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ", time_unit="ns", strict=False).cast(pl.Int64)
+    return each(texts, lambda text: None if text is None else units.parse_moment(text), pl.Int64)
+
+
+_DAY, _TIME = r"^(?:19[789]|20\d|21\d)\d-\d\d-\d\d$", r"^\d\d:\d\d:\d\d$"
+_UTC = r"^(?:19[789]|20\d|21\d)\d-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{1,9})?Z$"
+"""Moments in the years of which nanoseconds fit, in UTC."""
 
 
 def each(column: pl.Series, of: Callable[[str | None], object], dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
@@ -154,59 +184,3 @@ def _asked(rows: pl.DataFrame) -> pl.Series:
     target = pl.coalesce(path, asked.str.extract(r"^\S* (.*)$"), pl.lit(""))
     separate = rows["method"].null_count() + rows["uri"].null_count() < 2 * rows.height
     return rows.select(pl.concat_str(method, pl.lit(" "), target) if separate else asked.fill_null(" ")).to_series()
-
-
-def _of_nginx(rows: pl.DataFrame) -> Outcomes:
-    took, connect = _numbers(rows["took"]), _numbers(rows["connect"])
-    _check((took < _DURATION_MAX_NS).all() and (connect < _DURATION_MAX_NS).all())
-    called = pl.Series(took >= 0)
-    address = each(rows["address"], lambda text: text or "upstream", pl.String)
-    nothing = np.zeros(rows.height, np.int64)
-    return Outcomes(
-        status=each(rows["status"], _three_digits, pl.String),
-        address=address.set(~called, None),
-        took=took,
-        connect=connect,
-        answer=each(rows["address_status"], lambda text: status_of(text or "") or "unknown", pl.String),
-        before=nothing,
-        queued=nothing,
-    )
-
-
-def _three_digits(text: str | None) -> str:
-    status = status_of(text or "")
-    _check(status)
-    return status or ""
-
-
-def _timers(rows: pl.DataFrame) -> dict[str, Numbers]:
-    """HAProxy's, in ns; negative where the request did not come so far."""
-    _check(not any(rows[timer].null_count() or (rows[timer].abs() > _TIMER_MAX_MS).any() for timer in TIMERS))
-    return {timer: rows[timer].to_numpy().astype(np.int64) * units.MILLISECOND for timer in TIMERS}
-
-
-def _of_proxy(rows: pl.DataFrame, duration: Numbers) -> Outcomes:
-    timers = _timers(rows)
-    queued = np.maximum(timers["waiting"], 0)
-    before = np.maximum(timers["asking"], 0) + queued
-    connecting, answered = timers["connecting"], pl.Series(timers["answering"] >= 0)
-    _check(each(rows["state"], lambda text: len(text or "") == 4, pl.Boolean).all())
-    without = each(rows["state"], lambda text: "timeout" if text and text[0] in "sS" else "unknown", pl.String)
-    codes = each(rows["status"], lambda text: status_of(text or ""), pl.String)
-    has_server = each(rows["address"], _has_server, pl.Boolean).to_numpy()
-    called = has_server & (timers["waiting"] >= 0) & (duration >= before)
-    return Outcomes(
-        status=codes.fill_null("abandoned"),
-        address=rows["address"].cast(pl.String).set(pl.Series(~called), None),
-        took=np.where(called, duration - before, NONE),
-        connect=np.where(connecting >= 0, connecting, NONE),
-        answer=codes.fill_null("unknown").zip_with(answered, without),
-        before=before,
-        queued=queued,
-    )
-
-
-def _has_server(text: str | None) -> bool:
-    backend, _, server = (text or "").partition("/")
-    _check(0 < len(backend) <= _NAME_MAX and 0 < len(server) <= _NAME_MAX)
-    return server != "<NOSRV>"

@@ -17,6 +17,8 @@ import re
 from datetime import UTC, datetime
 
 from tailrace import units
+from tailrace.readers import accesslog_cuts
+from tailrace.readers.accesslog_layout import Layout
 from tailrace.readers.accesslog_lines import Form, Line, local_moment, size_of, status_of
 from tailrace.readers.elements import moment, number
 
@@ -42,7 +44,7 @@ def w3c(head: str) -> Form | None:
     named = next((line for line in head.split("\n")[:20] if line.startswith("#Fields:")), None)
     if named is None or not {"date", "time", "time-taken"} <= set(named.split()):
         return None
-    columns = named.split()[1:]
+    columns = first = named.split()[1:]
 
     def parse(line: str) -> Line | None:
         nonlocal columns
@@ -62,7 +64,10 @@ def w3c(head: str) -> Form | None:
         target = target if query in ("-", "") else f"{target}?{query}"
         return Line(stamp, True, round(took * scale), method, target, status, size_of(values.get("sc-bytes", "")))
 
-    return Form(parse, at_end=True)
+    def layout(line: str) -> Layout | None:
+        return accesslog_cuts.w3c(first, "\t" if "\t" in line else " ")
+
+    return Form(parse, at_end=True, layout=layout, steady=lambda: columns == first)
 
 
 def _utc(text: str, form: str) -> int | None:
