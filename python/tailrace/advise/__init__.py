@@ -2,7 +2,8 @@
 
 `remedies` has the changes, one a file. `trials` simulates changed experiments within a time budget, `sizing` finds the
 sensible size of each, `ranking` compares them and `advising` is the whole, in order. `recordings` makes an experiment
-of a recording, `software` has the lines to change, and `answer`, `terminal`, `page` and `serialise` show the advice.
+of a recording, and `facts` keeps what is known of it. `software` has the lines to change, and `answer`, `terminal`,
+`page` and `serialise` show the advice.
 """
 
 from tailrace.advise.advice import Advice
