@@ -1,9 +1,9 @@
 """How much the score of the diagnosis depends on each of its constants: each is halved and doubled.
 
 Simulates random systems once, counts for how many requests each cause may be reported, and keeps the systems that have
-very slow requests. Then it diagnoses them again for each constant of the ledger, and prints how the mean shares `right`
-and `wrong` move. An int stays an int of at least 1. Of a constant that others are computed from, only its own value
-changes.
+very slow requests. Then it diagnoses them again for each constant of the diagnosis, and prints how the mean shares
+`right` and `wrong` move. An int stays an int of at least 1; of a tuple, all numbers change. Of a constant that others
+are computed from, only its own value changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from typing import Any
 RESULTS = Path(__file__).parents[1] / "results" / "sensitivity.json"
 TABLE = Path(__file__).with_name("table.md")
 HEAD = "| constant | value | right, halved | right, doubled | wrong, halved | wrong, doubled |"
-PACKAGES = ("tailrace.diagnosis.ledger",)
 SHOWN = ("_MAX", "_ALL", "NONE", "NEVER")
 """What limits only how much is shown, or stands for nothing, decides nothing."""
 FACTORS = (0.5, 2.0)
@@ -82,23 +81,35 @@ def modules() -> list[ModuleType]:
 
 
 def constants() -> list[Constant]:
-    found = []
-    for module in modules():
-        if not module.__name__.startswith(PACKAGES):
-            continue
-        for node in ast.parse(Path(str(module.__file__)).read_text()).body:
-            for target in node.targets if isinstance(node, ast.Assign) else ():
-                name = target.id if isinstance(target, ast.Name) and target.id.isupper() else ""
-                if name and not name.endswith(SHOWN) and type(getattr(module, name)) in (int, float):
-                    found.append((module.__name__, name))
-    return found
+    return [(module.__name__, name) for module in modules() for name in named(module)]
+
+
+def named(module: ModuleType) -> Iterator[str]:
+    """The constants that a module defines, and that are numbers."""
+    for node in ast.parse(Path(str(module.__file__)).read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            name = target.id if isinstance(target, ast.Name) and target.id.isupper() else ""
+            if name and not name.endswith(SHOWN) and are_numbers(getattr(module, name)):
+                yield name
+
+
+def are_numbers(value: object) -> bool:
+    parts = value if isinstance(value, tuple) and value else (value,)
+    return all(type(part) in (int, float) for part in parts)
+
+
+def scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(scaled(part, factor) for part in value)
+    return max(int(value * factor), 1) if isinstance(value, int) else value * factor
 
 
 @contextmanager
 def changed(constant: Constant, factor: float) -> Iterator[None]:
     """Wherever a module of the diagnosis has it under its name with its value."""
     name, value = constant[1], getattr(importlib.import_module(constant[0]), constant[1])
-    other: Any = max(int(value * factor), 1) if isinstance(value, int) else value * factor
+    other = scaled(value, factor)
     holders = [module for module in modules() if vars(module).get(name) is value]
     for module in holders:
         setattr(module, name, other)
@@ -127,7 +138,7 @@ def line(row: dict[str, Any], base: dict[str, float]) -> str:
         for factor in map(str, FACTORS):
             found = row[factor]
             cells.append(f"{100 * (found[key] - base[key]):+.1f}" if key in found else "fails")
-    return f"| `{row['constant']}` | {row['value']:g} | {' | '.join(cells)} |"
+    return f"| `{row['constant']}` | {row['value']} | {' | '.join(cells)} |"
 
 
 def main() -> None:
