@@ -72,6 +72,7 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@test -e $(BENCH_DATA)/http.pcap || benches/decode/generate.sh $(BENCH_DATA)
 	@benches/decode/peers.sh
 	@$(PYTHON) benches/decode/bench.py $(BENCH_DATA)/http.pcap --runs 5 --save decode
+	@$(PYTHON) benches/read/bench.py --out benches/results/read.json
 	@test -d $(BENCH_DATA)/visits || $(PYTHON) benches/reduce/generate.py $(BENCH_DATA)/visits
 	@$(PYTHON) benches/reduce/bench.py $(BENCH_DATA)/visits
 	@$(PYTHON) benches/diagnose/bench.py
