@@ -33,8 +33,9 @@ def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
     roots = np.setdiff1d(np.flatnonzero(recorded.parent < 0), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     heavy = _heavy(recorded, slow, roots)
+    held_back = _held_back(recorded, slow, repeated) / max(len(roots), 1)
     parts = [roots, *(roots[recorded.group[roots] == group] for group in heavy.tolist())]
-    return np.unique(np.concatenate([_beyond(recorded, slow, part) for part in parts]))
+    return np.unique(np.concatenate([_beyond(recorded, slow, part, held_back * len(part)) for part in parts]))
 
 
 def _heavy(recorded: Recorded, slow: Slow, roots: Times) -> Numbers:
@@ -53,11 +54,11 @@ def _is_calm(recorded: Recorded, slow: Slow) -> NDArray[np.bool_]:
     return np.asarray(recorded.steps.covered(slow.calm) > 0.5)
 
 
-def _beyond(recorded: Recorded, slow: Slow, roots: Times) -> Times:
+def _beyond(recorded: Recorded, slow: Slow, roots: Times, held_back: float) -> Times:
     """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
     sent = recorded.sent[roots]
     counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))
-    per_step = _usual(recorded, slow, counts)
+    per_step = _usual(recorded, slow, counts, held_back)
     found = [
         roots[first + _without_turn(sent[first:last], per_step)]
         for begin, end in _stretches(counts, per_step)
@@ -66,25 +67,33 @@ def _beyond(recorded: Recorded, slow: Slow, roots: Times) -> Times:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def _usual(recorded: Recorded, slow: Slow, counts: Times) -> float:
+def _usual(recorded: Recorded, slow: Slow, counts: Times, held_back: float) -> float:
     """Return how many requests would be sent in a step without any burst. The number is the highest of three: the mean
     in calm time; the mean over all steps, because this many may come evenly; and the number that clients would send if
     they were answered as usual."""
     calm = _is_calm(recorded, slow)
     in_calm = counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else 0.0
-    return float(max(in_calm, counts.mean() + _held_back(recorded, slow)))
+    return float(max(in_calm, counts.mean() + held_back))
 
 
-def _held_back(recorded: Recorded, slow: Slow) -> float:
+def _chained(recorded: Recorded, repeated: Times) -> Times:
+    """Return the requests of clients that wait for each answer before they send the next request."""
+    later = np.setdiff1d(np.flatnonzero(recorded.follows >= 0), repeated)
+    return np.union1d(later, recorded.follows[later])
+
+
+def _held_back(recorded: Recorded, slow: Slow, repeated: Times) -> float:
     """Return how many more requests a step would hold if waiting clients were answered as usual. N clients that pause
-    for Z send N / (Z + R)."""
-    later = np.flatnonzero(recorded.follows >= 0)
-    if not len(later):
+    for Z send N / (Z + R). The pause follows from the time in which a client did not wait: pauses that end after the
+    recording count, too. A client that only repeats a request makes no pause."""
+    chained = _chained(recorded, repeated)
+    if not len(chained):
         return 0.0
-    before = recorded.follows[later]
-    each = float((recorded.sent[later] - recorded.departure[before]).mean()) + slow.normal_ns
-    clients = len(later) - len(np.intersect1d(later, before))
-    return max(clients * STEP_NS / each - len(later) / len(recorded.steps), 0.0)
+    clients = len(chained) - int(np.isin(recorded.follows[chained], chained).sum())
+    whole = clients * len(recorded.steps) * STEP_NS
+    waited = float((recorded.departure[chained] - recorded.sent[chained]).sum())
+    pause = max(whole - waited, 0.0) / len(chained)
+    return max(clients * STEP_NS / (pause + slow.normal_ns) - len(chained) / len(recorded.steps), 0.0)
 
 
 def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:

@@ -139,12 +139,14 @@ class _Here:
         return np.asarray(self.lasted <= max(QUICK * self.usual, MILLISECOND))
 
 
-def find(recorded: Recorded, prior: NDArray[np.float64], shared: NDArray[np.float64]) -> dict[str, Held]:
-    """Find the held places by server. By server and step, `prior` is the speed that recorded losses left, and `shared`
-    is the fraction of a core that each visit had."""
+def find(
+    recorded: Recorded, since: Times, prior: NDArray[np.float64], shared: NDArray[np.float64]
+) -> dict[str, Held]:
+    """Find the held places by server. `since` is when the caller of each visit wanted to call it. By server and step,
+    `prior` is the speed that recorded losses left, and `shared` is the fraction of a core that each visit had."""
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
-    called, longest = _calls(recorded)
+    called, longest = _calls(recorded, since)
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero(recorded.server == number)
         if not len(rows):
@@ -253,12 +255,12 @@ def _lasted(edges: Times, speed: Shares, begin: Times, end: Times) -> Shares:
     return np.asarray(np.interp(end, edges, sums) - np.interp(begin, edges, sums))
 
 
-def _calls(recorded: Recorded) -> tuple[Times, Times]:
+def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
     """Return the time that each visit spent in its calls, and its longest call. The call is -1 if it did not take most
-    of that time."""
+    of that time. A visit that waits for a connection to a server behind waits for that server, and not by itself."""
     called, longest = np.zeros(len(recorded.server), dtype=np.int64), np.full(len(recorded.server), -1, dtype=np.int64)
     calls = np.flatnonzero(recorded.parent >= 0)
-    took = recorded.departure[calls] - recorded.sent[calls]
+    took = recorded.departure[calls] - since[calls]
     np.add.at(called, recorded.parent[calls], took)
     order = np.argsort(took, kind="stable")
     longest[recorded.parent[calls[order]]] = calls[order]

@@ -107,15 +107,15 @@ class Recorded:
 
     def roots(self, visits: Times) -> Times:
         """Return the requests of clients that these visits work for."""
-        return np.unique(self._root[visits])
+        return np.unique(self.root[visits])
 
     @cached_property
     def sent_by_client(self) -> Times:
         """Return, for each visit, when the request was sent that it works for."""
-        return self.sent[self._root]
+        return self.sent[self.root]
 
     @cached_property
-    def _root(self) -> Times:
+    def root(self) -> Times:
         """Return, for each visit, the visit at the end of its chain of parents; for a cycle, return any visit in it."""
         found = np.where(self.parent >= 0, self.parent, np.arange(len(self.parent)))
         for _ in range(len(found).bit_length()):  # each step goes twice as far as the one before it

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tailrace._core import Section
 from tailrace.diagnosis.ledger import bursts, choices, delays, retries
 from tailrace.diagnosis.ledger.account import Account, Line
-from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.losses import Seen, own_work
 from tailrace.diagnosis.ledger.policies import RECORDED
-from tailrace.diagnosis.ledger.recorded import NEVER
+from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 
@@ -32,6 +32,9 @@ class Removable:
     """These requests are the bursts and the retries."""
     of_holders: Mapping[Line, Times]
     """These requests held the places of a line."""
+    still_slow: Mapping[Line, Times]
+    """These of them are very slow without that line, too. A request that waited for something is as slow by itself. A
+    request that computed takes that time less."""
     first_attempts: Times
     """For each of the retries, this is the visit of the first attempt."""
     threshold_ns: int
@@ -43,11 +46,15 @@ class Removable:
         beyond = bursts.beyond(recorded, seen.slow, repeated)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
+        still_slow = {
+            line: _slow_without(recorded, visits[line], seen.slow.threshold_ns) if line[0] == own_work.CAUSE else roots
+            for line, roots in of_holders.items()
+        }
         # A request that held places belongs to that line, however many of its kind came.
         if of_holders:
             beyond = np.setdiff1d(beyond, np.concatenate(list(of_holders.values())))
         of_clients = {(BURST, ""): beyond, (RETRIES, ""): repeated}
-        return cls(account, of_clients, of_holders, first_attempts, seen.slow.threshold_ns)
+        return cls(account, of_clients, of_holders, still_slow, first_attempts, seen.slow.threshold_ns)
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
@@ -61,6 +68,13 @@ class Removable:
         visits, first = np.flatnonzero(inside), min(begin // STEP_NS, len(recorded.steps) - 1)
         again = any(policy != RECORDED for policy in self.account.routes.policy)
         return Trial(self, visits, self.account.replay.section(visits, first), first, chooses_again=again)
+
+
+def _slow_without(recorded: Recorded, visits: Times, threshold_ns: int) -> Times:
+    """Return the requests that are very slow even without their own time in these visits."""
+    roots, number = np.unique(recorded.root[visits], return_inverse=True)
+    own_ns = np.bincount(number, recorded.own_ns[visits], len(roots))
+    return roots[(recorded.departure - recorded.sent)[roots] - own_ns >= threshold_ns]
 
 
 class Trial:
@@ -110,13 +124,14 @@ class Trial:
 
     def _slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         found = self.times(without)[2]
-        # Taking away visits that hold places helps only the other visits. The replay in which the holders are sent
-        # shows whether they are very slow themselves.
+        # Requests that hold places are not sent without their line. The replay in which they are sent shows whether they
+        # are very slow themselves.
         if holders := without & self._removable.of_holders.keys():
-            are_holders = np.zeros(len(found), dtype=bool)
+            still = np.zeros(len(found), dtype=bool)
             for line in holders:
-                are_holders[self._requests[line]] = True
-            found = found | (self.slow(without - holders) & are_holders)
+                at = self._places(self._removable.still_slow[line])
+                still[at[at >= 0]] = True
+            found = found | (self.slow(without - holders) & still)
         return found
 
     def times(self, without: frozenset[Line]) -> tuple[Times, Times, NDArray[np.bool_]]:
