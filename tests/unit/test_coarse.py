@@ -63,6 +63,16 @@ def test_a_sample_describes_the_stop_that_contains_it(begin: int, end: int, seen
     assert series.resolves(at(begin / 1e3), at(end / 1e3)) == seen
 
 
+def test_nothing_is_known_where_nothing_was_sampled() -> None:
+    """Samples from 0.1 s to 0.5 s, and from 0.9 s to 1.1 s: each also describes a sampling interval around it."""
+    begins = np.array([100, 300, 900], dtype=np.int64) * MS
+    series = Series("app", "cpu_busy", begins, begins + 200 * MS, np.array([0.2, 0.4, 0.8]))
+    times = np.array([-150, -50, 150, 350, 600, 750, 1000, 1250, 1350]) * MS
+    known = [None if np.isnan(value) else value for value in series.at(times)]
+    assert known == [None, 0.2, 0.2, 0.4, None, 0.8, 0.8, 0.8, None]
+    assert series.extended(times).tolist() == [0.2, 0.2, 0.2, 0.4, 0.8, 0.8, 0.8, 0.8, 0.8]
+
+
 def test_a_batch_is_attributed_to_the_time_of_its_overflow(tmp_path: Path) -> None:
     """150 at once: web, which could serve them, refuses 50 within 30 ms. Not all samples show app's work on the rest,
     and without them half of the batches were reported."""

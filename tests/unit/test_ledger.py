@@ -15,7 +15,18 @@ from builders import T0
 from ledgers import charged as shares
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
-from tailrace.diagnosis.ledger import account, bursts, choices, groups, limits, portions, recorded, verdict, waits
+from tailrace.diagnosis.ledger import (
+    account,
+    bursts,
+    choices,
+    groups,
+    limits,
+    places,
+    portions,
+    recorded,
+    verdict,
+    waits,
+)
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.spans import spans
@@ -176,7 +187,24 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
     ids, known = np.arange(2 * n).astype(np.uint64), np.zeros(2, dtype=np.uint32)
     names = recorded.Names(np.array([""]), np.zeros(2 * n, dtype=np.uint32))
     return recorded.Recorded(
-        *(steps, ("app", "db"), server, parent, start, start, start, end, server, 2, names, ids, flags, none, (S,)),
+        *(
+            steps,
+            ("app", "db"),
+            server,
+            parent,
+            start,
+            start,
+            start,
+            end,
+            server,
+            2,
+            names,
+            ids,
+            flags,
+            none,
+            none,
+            (S,),
+        ),
         workers=known,
         bytes=np.zeros(2 * n, dtype=np.uint64),
     )
@@ -199,6 +227,13 @@ def test_a_call_by_another_way_waited_for_the_pool_that_was_full() -> None:
     waited = waits.find(found, pools, choices.Choices(choice, ("app",), ("app to db",), (((1, 0), (2, 1)),)))
     assert waited.ready.tolist()[6:] == [0, 0]
     assert waited.held.tolist()[6:] == [0, 0]
+
+
+def test_a_visit_that_waits_for_a_connection_does_not_take_long_by_itself() -> None:
+    found = called([0, 0, 20, 24], [20, 24, 40, 44])
+    since = np.where(found.parent >= 0, 0, found.sent)
+    in_calls, _ = places._calls(found, since)
+    assert in_calls[:4].tolist() == [20 * MS, 24 * MS, 40 * MS, 44 * MS]
 
 
 def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:

@@ -108,6 +108,7 @@ SYSTEMS = {
     "one worker": chain(WAITS, workers=1, reports=3),
     "stops": chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE, FREEZE | {"at": "8.75 s"})),
     "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
+    "compute by themselves": chain({"compute": "0.8 s", "scv": 0}, workers=60, reports=2),
 }
 SYSTEMS["memory"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"kind": "memory"},))
 SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"place": "db"},))
@@ -179,6 +180,11 @@ def test_a_server_that_lost_capacity_had_places(name: str, seen_as: Callable[[Da
 def test_visits_that_hold_nobody_up_are_not_charged_with_themselves(seen_as: Callable[[Dataset], Any]) -> None:
     found = shares(seen_as(_simulated("slow by themselves")))
     assert found.get("soft-resource", 0.0) + found.get("own-work", 0.0) == 0.0
+
+
+def test_visits_that_compute_for_long_are_charged_with_their_own_slowness() -> None:
+    found = diagnose(_simulated("compute by themselves"))
+    assert {(one.origin, one.cause) for one in found.episodes} == {("app", "own-work")}
 
 
 def test_visits_that_something_released_at_once_did_not_take_long_by_themselves() -> None:

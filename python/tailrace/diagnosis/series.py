@@ -86,8 +86,21 @@ class Series:
         return float(np.average(self.value[rows], weights=lasted)) if lasted.sum() > 0 else 0.0
 
     def at(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the values of the samples in which these times lie. If there is none, return that of the next one."""
-        return self.value[np.clip(np.searchsorted(self.end, times), 0, len(self.end) - 1)]
+        """Return the values of the samples in which these times lie, and NaN where nothing was sampled. Samples are
+        taken a little early or late, so a time up to a sampling interval from a sample still belongs to it."""
+        if not len(self.end):
+            return np.full(len(times), np.nan)
+        nearest = self._nearest(times)
+        apart = np.maximum(self.begin[nearest] - times, times - self.end[nearest])
+        return np.where(apart <= self.interval_ns, self.value[nearest], np.nan)
+
+    def extended(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the same, but where nothing was sampled the value of the next sample: a model needs a value
+        everywhere."""
+        return self.value[self._nearest(times)]
+
+    def _nearest(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.clip(np.searchsorted(self.end, times), 0, len(self.end) - 1)
 
     def resolves(self, begin: int, end: int) -> bool:
         """Return whether a sample shows this interval alone. This is so if two sampling intervals fit into it, because

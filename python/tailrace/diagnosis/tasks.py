@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 
@@ -46,5 +48,7 @@ def of(view: View, server: str, times: Times) -> Tasks | None:
 def _share(view: View, server: str, metric: str, times: Times) -> float | None:
     for series in view.series(server, metric)[:1]:
         if len(times) and series.interval_ns * 2 <= times[-1] - times[0]:
-            return float((series.at(times) >= 1.0).mean())
+            found = series.at(times)
+            known = found[~np.isnan(found)]
+            return float((known >= 1.0).mean()) if len(known) else None
     return None

@@ -30,10 +30,12 @@ def _machines(node: Node) -> tuple[Machine, ...]:
 
 
 def _together(used: tuple[Series, ...]) -> Series:
-    """Return the sum of the series, at the times of the first."""
+    """Return the sum of the series, at the times of the first at which all of them were sampled."""
     first = used[0]
     middle = (first.begin + first.end) // 2
-    return replace(first, value=np.sum([series.at(middle) for series in used], axis=0))
+    whole = np.sum([series.at(middle) for series in used], axis=0)
+    known = ~np.isnan(whole)
+    return replace(first, begin=first.begin[known], end=first.end[known], value=whole[known])
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
             continue
         sampled.add(server)
         cores = account.replay.cores[number] if own.capacity > 1.0 else 1.0  # counted in cores, not as a share
-        used = np.clip(seen.at(own) / cores, 0.0, 1.0) * _speed(seen, server)
+        used = np.clip(own.extended(seen.steps.middles) / cores, 0.0, 1.0) * _speed(seen, server)
         busy = account.busy(server)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
         kept_off = _kept_off(mine, busy) & (server not in beside)
@@ -89,7 +89,8 @@ def _speed(seen: Seen, server: str) -> Shares:
     now, most = (seen.view.series(server, name) or seen.view.elsewhere(name) for name in ("cpu_hz", "cpu_hz_max"))
     if not now or not most:
         return np.ones(len(seen.steps))
-    speed: Shares = np.clip(seen.at(now[0]) / np.maximum(seen.at(most[0]), 1.0), LEAST, 1.0)
+    middles = seen.steps.middles
+    speed: Shares = np.clip(now[0].extended(middles) / np.maximum(most[0].extended(middles), 1.0), LEAST, 1.0)
     return speed
 
 

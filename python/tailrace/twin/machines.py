@@ -68,7 +68,9 @@ class Machines:
         for other, node in self.shared.items():
             if node == self.shared[server]:
                 own = own_use(seen.view, other)
-                used += account.busy(other) if own is None else seen.at(own) / max(own.capacity, 1.0)
+                used += (
+                    account.busy(other) if own is None else own.extended(seen.steps.middles) / max(own.capacity, 1.0)
+                )
         unused: Shares = np.clip(1.0 - used, 0.0, 1.0)
         return unused
 

@@ -105,4 +105,4 @@ def _cpu(view: View, server: str, starts: np.ndarray, width: int) -> float:
     if not found:
         return 1.0
     one = found[0]
-    return float(np.median(one.at(starts + width // 2))) if len(one.value) else 1.0
+    return float(np.median(one.extended(starts + width // 2))) if len(one.value) else 1.0

@@ -345,7 +345,8 @@ def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
     host = seen.view.of_host(server, "cpu_busy")
     full = [] if host is None or seen.slow.usual(host) >= AT_WORK else [seen.at(host)]
     full += [seen.at(one) / one.capacity for one in neighbour.around(seen, server)]
-    return np.asarray(np.max(full, axis=0, initial=0.0) >= AT_WORK) if full else np.zeros(len(seen.steps), dtype=bool)
+    shares = np.array(full).reshape(len(full), len(seen.steps))
+    return np.asarray((shares >= AT_WORK).any(axis=0))
 
 
 def _stretches(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:

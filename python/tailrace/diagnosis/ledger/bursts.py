@@ -33,9 +33,17 @@ def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
     roots = np.setdiff1d(np.flatnonzero(recorded.parent < 0), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     heavy = _heavy(recorded, slow, roots)
-    held_back = _held_back(recorded, slow, repeated) / max(len(roots), 1)
+    steps = _loaded(recorded, roots)
+    held_back, theirs = _held_back(recorded, repeated, steps)
     parts = [roots, *(roots[recorded.group[roots] == group] for group in heavy.tolist())]
-    return np.unique(np.concatenate([_beyond(recorded, slow, part, held_back * len(part)) for part in parts]))
+    found = (_beyond(recorded, slow, part, steps, held_back * int(np.isin(part, theirs).sum())) for part in parts)
+    return np.unique(np.concatenate(list(found)))
+
+
+def _loaded(recorded: Recorded, roots: Times) -> int:
+    """Return the number of steps until the last of these requests was sent. After it, the recording shows only how the
+    system answers what it holds."""
+    return int(recorded.steps.at(recorded.sent[roots]).max(initial=0)) + 1
 
 
 def _heavy(recorded: Recorded, slow: Slow, roots: Times) -> Numbers:
@@ -54,10 +62,10 @@ def _is_calm(recorded: Recorded, slow: Slow) -> NDArray[np.bool_]:
     return np.asarray(recorded.steps.covered(slow.calm) > 0.5)
 
 
-def _beyond(recorded: Recorded, slow: Slow, roots: Times, held_back: float) -> Times:
+def _beyond(recorded: Recorded, slow: Slow, roots: Times, steps: int, held_back: float) -> Times:
     """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
     sent = recorded.sent[roots]
-    counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))
+    counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))[:steps]
     per_step = _usual(recorded, slow, counts, held_back)
     found = [
         roots[first + _without_turn(sent[first:last], per_step)]
@@ -70,30 +78,34 @@ def _beyond(recorded: Recorded, slow: Slow, roots: Times, held_back: float) -> T
 def _usual(recorded: Recorded, slow: Slow, counts: Times, held_back: float) -> float:
     """Return how many requests would be sent in a step without any burst. The number is the highest of three: the mean
     in calm time; the mean over all steps, because this many may come evenly; and the number that clients would send if
-    they were answered as usual."""
-    calm = _is_calm(recorded, slow)
+    none had to wait."""
+    calm = _is_calm(recorded, slow)[: len(counts)]
     in_calm = counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else 0.0
     return float(max(in_calm, counts.mean() + held_back))
 
 
-def _chained(recorded: Recorded, repeated: Times) -> Times:
-    """Return the requests of clients that wait for each answer before they send the next request."""
+def _held_back(recorded: Recorded, repeated: Times, steps: int) -> tuple[float, Times]:
+    """Return how many more requests a step would hold if no client had to wait, for each request of a client that
+    waits; and return these requests. Such a client sends its next request after the answer to the one before. N clients
+    that pause for Z send N / Z. They pause while they wait for nothing, so pauses that end after the recording count,
+    too. A client that only repeats requests makes no pause."""
     later = np.setdiff1d(np.flatnonzero(recorded.follows >= 0), repeated)
-    return np.union1d(later, recorded.follows[later])
+    clients = np.unique(recorded.client[later])
+    theirs = np.flatnonzero(np.isin(recorded.client, clients))
+    asked = np.setdiff1d(theirs, repeated)
+    whole = len(clients) * steps * STEP_NS
+    pauses = max(whole - _waited(recorded, theirs, steps), STEP_NS)
+    return max(len(clients) * STEP_NS / pauses - 1 / steps, 0.0), asked
 
 
-def _held_back(recorded: Recorded, slow: Slow, repeated: Times) -> float:
-    """Return how many more requests a step would hold if waiting clients were answered as usual. N clients that pause
-    for Z send N / (Z + R). The pause follows from the time in which a client did not wait: pauses that end after the
-    recording count, too. A client that only repeats a request makes no pause."""
-    chained = _chained(recorded, repeated)
-    if not len(chained):
-        return 0.0
-    clients = len(chained) - int(np.isin(recorded.follows[chained], chained).sum())
-    whole = clients * len(recorded.steps) * STEP_NS
-    waited = float((recorded.departure[chained] - recorded.sent[chained]).sum())
-    pause = max(whole - waited, 0.0) / len(chained)
-    return max(clients * STEP_NS / (pause + slow.normal_ns) - len(chained) / len(recorded.steps), 0.0)
+def _waited(recorded: Recorded, requests: Times, steps: int) -> float:
+    """Return for how long the clients of these requests waited in these steps: until the answer, or until they sent the
+    next request."""
+    order = requests[np.lexsort((recorded.sent[requests], recorded.client[requests]))]
+    until, client = recorded.departure[order].copy(), recorded.client[order]
+    same = client[1:] == client[:-1]
+    until[:-1][same] = np.minimum(until[:-1], recorded.sent[order[1:]])[same]
+    return float((np.minimum(until, steps * STEP_NS) - recorded.sent[order]).sum())
 
 
 def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:

@@ -139,9 +139,7 @@ class _Here:
         return np.asarray(self.lasted <= max(QUICK * self.usual, MILLISECOND))
 
 
-def find(
-    recorded: Recorded, since: Times, prior: NDArray[np.float64], shared: NDArray[np.float64]
-) -> dict[str, Held]:
+def find(recorded: Recorded, since: Times, prior: NDArray[np.float64], shared: NDArray[np.float64]) -> dict[str, Held]:
     """Find the held places by server. `since` is when the caller of each visit wanted to call it. By server and step,
     `prior` is the speed that recorded losses left, and `shared` is the fraction of a core that each visit had."""
     held: dict[str, Held] = {}

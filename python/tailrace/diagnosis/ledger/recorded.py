@@ -83,6 +83,8 @@ class Recorded:
     request: NDArray[np.uint64]
     """This is the request at the root of each visit, or 0 if it is unknown."""
     may_drop: Flags
+    client: Times
+    """This is the number of the client that sent each request, or -1 where it is not known, and for other visits."""
     follows: Times
     """For each request, this is the request whose answer its client awaited before it sent this one, or -1."""
     schedule: tuple[int, ...]
@@ -150,6 +152,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     server = np.array([number[name] for name in known.labels.tolist()], dtype=np.uint32)[known.number]
     counts = np.array([workers(view, name) for name in servers], dtype=np.uint32)
     start = np.clip(steps.shortened(_start(rows, server, counts)), times["arrival"], times["departure"])
+    client = _clients(view, rows)
     groups, group = _groups(server, Names.of(rows["interaction"].fill_null("")))
     return Recorded(
         steps,
@@ -165,7 +168,8 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         _names(view, rows),
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows, server),
-        _follows(view, rows, times["sent"], times["departure"]),
+        client,
+        _follows(client, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
         counts,
         rows["bytes"].to_numpy(),
@@ -281,18 +285,21 @@ def _may_drop(rows: pl.DataFrame, server: Numbers) -> Flags:
     return np.isin(pair, lost).astype(np.uint8)
 
 
-def _follows(view: View, rows: pl.DataFrame, sent: Times, departure: Times) -> Times:
+def _clients(view: View, rows: pl.DataFrame) -> Times:
+    known = view.requests.filter(pl.col("client").is_not_null()).select("request", "client")
+    asked = rows.select("request", is_call=pl.col("parent").is_not_null())
+    client = asked.join(known, on="request", how="left", maintain_order="left")
+    number = pl.when("is_call").then(None).otherwise(pl.col("client").rank("dense")).cast(pl.Int64)
+    return client.select(number.fill_null(-1).alias("client"))["client"].to_numpy()
+
+
+def _follows(client: Times, sent: Times, departure: Times) -> Times:
     """Return the previous request of the same client, if it was answered before this one was sent. Such a client waits:
     it sends its next request later if the answer comes later. A client that sends while another request is unanswered
     does not wait."""
-    found = np.full(len(rows), -1, dtype=np.int64)
-    clients = view.requests.filter(pl.col("client").is_not_null()).select("request", "client")
-    roots = (
-        rows.with_row_index("at").filter(pl.col("parent").is_null()).join(clients, on="request").sort("client", "sent")
-    )
-    if roots.is_empty():
-        return found
-    at, client = roots["at"].to_numpy().astype(np.int64), roots["client"].to_numpy()
-    waited = (client[1:] == client[:-1]) & (sent[at[1:]] >= departure[at[:-1]])
+    found = np.full(len(client), -1, dtype=np.int64)
+    at = np.flatnonzero(client >= 0)
+    at = at[np.lexsort((sent[at], client[at]))]
+    waited = (client[at[1:]] == client[at[:-1]]) & (sent[at[1:]] >= departure[at[:-1]])
     found[at[1:][waited]] = at[:-1][waited]
     return found

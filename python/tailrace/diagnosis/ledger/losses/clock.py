@@ -21,7 +21,7 @@ def find(seen: Seen, server: str) -> Loss | None:
     if hz is None:
         return None
     highest = full_rate(seen.view, server, hz)
-    return Loss(np.clip(1.0 - seen.at(hz) / max(highest, 1.0), 0.0, 1.0), blur(hz), hz.place)
+    return Loss(np.clip(np.nan_to_num(1.0 - seen.at(hz) / max(highest, 1.0)), 0.0, 1.0), blur(hz), hz.place)
 
 
 def clock_rate(view: View, server: str, begin: int, end: int) -> Series | None:

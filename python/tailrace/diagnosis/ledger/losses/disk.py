@@ -71,12 +71,12 @@ def _written(seen: Seen, server: str) -> Loss | None:
 
 
 def _in_kernel(seen: Seen, server: str, waits: Loss | None) -> Loss | None:
-    """Keep the steps in which a thread of the server was blocked in the kernel, as by a disk. Without samples of this,
-    keep all steps."""
+    """Keep the steps in which a thread of the server was blocked in the kernel, as by a disk. Keep the steps in which
+    this was not sampled."""
     blocked = next(iter(seen.view.series(server, "tasks_blocked")), None)
     if waits is None or blocked is None:
         return waits
-    return replace(waits, share=np.where(seen.at(blocked) >= 1.0, waits.share, 0.0))
+    return replace(waits, share=np.where(seen.at(blocked) < 1.0, 0.0, waits.share))
 
 
 def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:

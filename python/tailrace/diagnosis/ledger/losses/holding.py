@@ -46,7 +46,8 @@ def _computes(seen: Seen, server: str, held: Held) -> bool:
     if not own or not held.own:
         return False
     could = np.minimum(_inside(seen, held), own[0].capacity)
-    used = float(np.clip(seen.at(own[0]) - seen.slow.usual(own[0]), 0.0, could).sum())
+    could = np.where(np.isnan(seen.at(own[0])), 0.0, could)
+    used = float(np.clip(np.nan_to_num(seen.at(own[0]) - seen.slow.usual(own[0])), 0.0, could).sum())
     left = float(held.work.sum()) / max(float((held.end - held.begin).sum()), 1.0)
     return used >= COMPUTES * left * float(could.sum())
 

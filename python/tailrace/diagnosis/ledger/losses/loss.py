@@ -61,13 +61,15 @@ class Seen:
     a connection."""
 
     def at(self, series: Series) -> Shares:
+        """Return the value of each step, and NaN where nothing was sampled."""
         return series.at(self.steps.middles)
 
     def beyond(self, series: Series) -> Shares:
         """Return what a share of the time took beyond the usual, as a share of what the usual left. Capacity is
-        measured in calm time, when the usual part was taken, too."""
+        measured in calm time, when the usual part was taken, too. Where nothing was sampled, it took nothing that is
+        known."""
         usual = min(self.slow.usual(series), 1.0 - 1e-6)
-        return np.clip((self.at(series) - usual) / (1.0 - usual), 0.0, 1.0)
+        return np.clip(np.nan_to_num((self.at(series) - usual) / (1.0 - usual)), 0.0, 1.0)
 
     @cached_property
     def calm(self) -> NDArray[np.bool_]:

@@ -44,7 +44,7 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
     if waited is not None and seen.view.series(server, "psi_cpu"):
         filled = filled | (waited > 0)
     share = np.where(filled, np.minimum(more, lacked) / own.capacity, 0.0) * (1.0 if waited is None else waited)
-    return Loss(np.clip(share, 0.0, 1.0), max(blur(other), blur(own)), other.place)
+    return Loss(np.clip(np.nan_to_num(share), 0.0, 1.0), max(blur(other), blur(own)), other.place)
 
 
 def _twice(seen: Seen, server: str, other: Series, both: Shares) -> Shares | float:
@@ -147,4 +147,6 @@ def missing(view: View, server: str) -> str | None:
 
 def includes(whole: Series, part: Series) -> bool:
     """Return whether the use of one place contains that of the other."""
-    return bool(np.mean(whole.at(part.end) >= part.value - JITTER) >= NEARLY_ALWAYS)
+    same = whole.at(part.end)
+    known = ~np.isnan(same)
+    return bool(known.any() and np.mean(same[known] >= part.value[known] - JITTER) >= NEARLY_ALWAYS)

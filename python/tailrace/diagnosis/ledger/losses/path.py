@@ -51,7 +51,7 @@ def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArra
 
 
 def _counts(seen: Seen, server: str) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.sum([seen.at(series) for series in seen.view.refusals_of(server)], axis=0)
+    found: NDArray[np.float64] = np.nansum([seen.at(series) for series in seen.view.refusals_of(server)], axis=0)
     return found
 
 

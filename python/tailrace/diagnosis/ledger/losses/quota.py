@@ -34,11 +34,11 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 
 def _throttled(seen: Seen, server: str, series: Series) -> Loss:
-    share = np.clip(seen.at(series), 0.0, 1.0)
+    share = np.clip(np.nan_to_num(seen.at(series)), 0.0, 1.0)
     used = next(iter(seen.view.series(server, "cpu_busy")), None)
     if used is not None and series.interval_ns <= PERIOD_NS:
         ran_out = seen.covered([_ran_out(series, used)])
-        share = np.maximum(share, ran_out * np.clip(1.0 - seen.at(used) / used.capacity, 0.0, 1.0))
+        share = np.maximum(share, ran_out * np.clip(np.nan_to_num(1.0 - seen.at(used) / used.capacity), 0.0, 1.0))
     return Loss(seen.beyond_usual(share), blur(series))
 
 
@@ -48,7 +48,7 @@ def _ran_out(series: Series, used: Series) -> Spans:
     if not len(ends):
         return spans([])
     inside = np.arange(STEP_NS // 2, PERIOD_NS, STEP_NS)
-    allowed = used.at((ends[:, None] - inside).ravel()).reshape(len(ends), -1).mean(axis=1)
+    allowed = np.nan_to_num(used.at((ends[:, None] - inside).ravel())).reshape(len(ends), -1).mean(axis=1)
     ends = ends[allowed >= PINNED * np.median(allowed)]
     return spans(np.column_stack((ends - PERIOD_NS, ends)))
 

@@ -1,0 +1,58 @@
+"""Which requests came beyond the usual number: what clients send that wait, repeat, or come for a part of the time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace import sim
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import tables, vlrt
+from tailrace.diagnosis.ledger import bursts, retries
+from tailrace.diagnosis.ledger.recorded import record
+from tailrace.experiment import from_table
+
+CLOSED = {"kind": "closed", "clients": 300, "think": "2 s", "start": "thinking", "interaction": "page"}
+STALL = {"kind": "freeze", "place": "web", "at": "8 s", "for": "1.5 s"}
+
+
+def beyond(folder: Path, users: dict[str, Any], *, compute: str = "2 ms", stalls: tuple[dict[str, Any], ...]) -> int:
+    """How many requests of these users came beyond the usual number."""
+    table = {
+        "seed": 5,
+        "duration": "20 s",
+        "ramp": "2 s",
+        "tiers": {"web": {"kind": "sync", "workers": 40, "backlog": 64}},
+        "interactions": {"page": {"at": {"web": {"compute": compute, "scv": 1.0}}}},
+        "workloads": {"users": users},
+        "stalls": list(stalls),
+    }
+    sim.simulate(from_table(table), folder)
+    view = tables.look(Dataset.open(folder), 50_000_000)
+    slow = vlrt.find(view, None)
+    assert slow.clusters
+    recorded = record(view, slow)
+    assert recorded is not None
+    return len(bursts.beyond(recorded, slow, retries.repeated(view, recorded)[0]))
+
+
+@pytest.mark.parametrize(
+    ("users", "compute", "stalls"),
+    [
+        (CLOSED, "2 ms", (STALL,)),
+        (CLOSED, "15 ms", ()),
+        (CLOSED | {"timeout": "1 s", "retries": 1}, "15 ms", ()),
+    ],
+    ids=["they come together after a stall", "an overload holds them back", "they give up and repeat"],
+)
+def test_clients_that_had_to_wait_are_no_burst(
+    tmp_path: Path, users: dict[str, Any], compute: str, stalls: tuple[dict[str, Any], ...]
+) -> None:
+    assert beyond(tmp_path / "run", users, compute=compute, stalls=stalls) == 0
+
+
+def test_repeated_requests_do_not_hide_that_more_came_for_a_time(tmp_path: Path) -> None:
+    changing = {"kind": "modulated", "rates": [80.0, 400.0], "stays": ["4 s", "1 s"], "interaction": "page"}
+    assert beyond(tmp_path / "run", changing | {"timeout": "1 s", "retries": 1}, compute="8 ms", stalls=()) > 100
