@@ -124,8 +124,8 @@ class Trial:
 
     def _slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         found = self.times(without)[2]
-        # Requests that hold places are not sent without their line. The replay in which they are sent shows whether they
-        # are very slow themselves.
+        # Requests that hold places are not sent without their line. The replay in which they are sent shows whether
+        # they are very slow themselves.
         if holders := without & self._removable.of_holders.keys():
             still = np.zeros(len(found), dtype=bool)
             for line in holders:
