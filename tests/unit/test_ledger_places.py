@@ -71,6 +71,8 @@ class Changed:
     topology: Topology
     change: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda frame: frame
     unseen: tuple[str, ...] = ()
+    silent: tuple[tuple[int, int], ...] = ()
+    """When clients of app had a connection and sent nothing."""
 
     @property
     def connections(self) -> object:
@@ -86,7 +88,9 @@ class Changed:
         return self.run.samples().filter(~pl.col("metric").cast(pl.String).is_in(self.unseen))
 
     def events(self) -> pl.LazyFrame:
-        return self.run.events()
+        known = self.run.events().select(pl.col("place", "kind").cast(pl.String), "begin", "end")
+        silent = [("app", "silent_client", begin, end) for begin, end in self.silent]
+        return pl.concat([known, pl.LazyFrame(silent, schema=known.collect_schema(), orient="row")])
 
 
 @cache
@@ -185,6 +189,16 @@ def test_visits_that_hold_nobody_up_are_not_charged_with_themselves(seen_as: Cal
 def test_visits_that_compute_for_long_are_charged_with_their_own_slowness() -> None:
     found = diagnose(_simulated("compute by themselves"))
     assert {(one.origin, one.cause) for one in found.episodes} == {("app", "own-work")}
+
+
+@pytest.mark.parametrize(("later_ms", "held"), [(0, True), (300, False)], ids=["until then", "for longer"])
+def test_clients_that_sent_nothing_are_charged_if_the_server_went_on_when_they_left(later_ms: int, held: bool) -> None:
+    run = bare(_simulated("short reports"))
+    left = run.visits().filter(pl.col("server").cast(pl.String) == "app").collect()["departure"].sort()
+    until = int(left[int(left.diff().arg_max())])
+    silences = tuple((until - (700 - k) * MS, until + (later_ms - 1) * MS) for k in range(10))
+    found = shares(replace(run, silent=silences))
+    assert found.get("soft-resource", 0.0) == pytest.approx(1.0 if held else 0.0, abs=0.05)
 
 
 def test_visits_that_something_released_at_once_did_not_take_long_by_themselves() -> None:

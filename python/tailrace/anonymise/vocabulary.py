@@ -33,6 +33,7 @@ KINDS = frozenset(
         "neighbour_burst",
         "process_spawn",
         "safepoint",
+        "silent_client",
         "writeback",
     }
 )

@@ -172,12 +172,17 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
     return found
 
 
+SILENT = "silent_client"
+"""At the same time, several clients of a server may be silent. Each of them counts."""
+
+
 def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:
     frame = tables.events().select("place", "kind", "begin", "end").collect()
     groups = frame.partition_by("kind", "place", as_dict=True, maintain_order=True)
     found: dict[str, list[tuple[str, Spans]]] = {}
     for (kind, place), rows in groups.items():
-        lasted = spans(clock.of(rows.select("begin", "end").to_numpy()))
+        each = clock.of(rows.select("begin", "end").to_numpy())
+        lasted = each if kind == SILENT else spans(each)
         found.setdefault(str(kind), []).append((str(place), lasted))
     return {kind: tuple(places) for kind, places in found.items()}
 

@@ -357,7 +357,7 @@ impl Connection {
             Some(opening) if side == Side::Server && !opening.asked => {
                 (opening.ready, opening.greeted) = (opening.ready.max(time), true);
             }
-            Some(opening) => opening.asked = true,
+            Some(opening) => opening.ask(self.parties.server, time, ledger),
             None => {}
         }
         let mut out = scribe!(self, body, ledger);
@@ -468,6 +468,9 @@ impl Connection {
         self.settle_held(i64::MAX, ledger);
         self.settle_reader(true, ledger);
         if let Some(body) = &mut self.body {
+            if let Some(opening) = &mut body.queue.opening {
+                opening.ask(self.parties.server, time, ledger);
+            }
             let mut out = scribe!(self, body, ledger);
             for side in [Side::Client, Side::Server] {
                 if !body.ended[index(side)] {
@@ -546,6 +549,9 @@ impl Connection {
         self.settle_reader(true, ledger);
         ledger.counts.connections_open += u64::from(!self.is_closed());
         if let Some(body) = &mut self.body {
+            if let Some(opening) = &mut body.queue.opening {
+                opening.ask(self.parties.server, now, ledger);
+            }
             scribe!(self, body, ledger).close_recording();
         }
     }

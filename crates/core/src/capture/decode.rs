@@ -172,8 +172,8 @@ fn hand_on(
     visits: &mut impl VisitSink,
     events: &mut EventWriter,
 ) -> Result<()> {
-    for drop in ledger.drops.drain(..) {
-        events.push(drop.into(), &ledger.names)?;
+    for event in ledger.events() {
+        events.push(event, &ledger.names)?;
     }
     for visit in ledger.visits.drain(..) {
         visits.push(visit, &ledger.names)?;

@@ -61,6 +61,14 @@ impl Opening {
             .then(|| self.ready - self.accepted.max(self.sent))
     }
 
+    /// The client sends its first bytes, or the connection ends without any.
+    pub fn ask(&mut self, server: u32, time: i64, ledger: &mut Ledger) {
+        if !self.asked {
+            ledger.silent(server, self.ready, time);
+        }
+        self.asked = true;
+    }
+
     /// A record of the TLS handshake ended; `answered`: with it, the server has answered the client's hello, after so
     /// long.
     pub fn shake(&mut self, answered: Option<i64>, time: i64) {

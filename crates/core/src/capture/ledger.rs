@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::attempt::Loss;
 use super::crowd::{self, Crowd};
+use super::exchange::PROMPT;
 use super::lookups;
 use super::names::Namer;
 use super::servers::Servers;
@@ -90,6 +91,27 @@ impl From<Drop> for Event {
     }
 }
 
+/// A client opened a connection and then sent nothing for longer than a slow client needs. A server that reads from one
+/// connection at a time has a worker less meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    pub server: u32,
+    pub begin: i64,
+    pub end: i64,
+}
+
+impl From<Silence> for Event {
+    fn from(silence: Silence) -> Event {
+        Event {
+            place: silence.server,
+            kind: "silent_client",
+            begin: silence.begin,
+            end: silence.end,
+            detail: None,
+        }
+    }
+}
+
 /// Counts of the whole recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
@@ -141,6 +163,7 @@ pub struct Ledger {
     pub servers: Servers,
     pub visits: Vec<Visit>,
     pub drops: Vec<Drop>,
+    pub silences: Vec<Silence>,
     pub counts: Counts,
     pub lookups: lookups::Report,
     pub apart: Apart,
@@ -210,6 +233,19 @@ impl Ledger {
         // Where the clock was set back meanwhile, nobody knows how long it took.
         loss.end = loss.end.max(loss.begin);
         self.drops.push(Drop { server, data, loss });
+    }
+
+    pub fn silent(&mut self, server: u32, begin: i64, end: i64) {
+        if end.saturating_sub(begin) > PROMPT {
+            self.silences.push(Silence { server, begin, end });
+        }
+    }
+
+    /// Takes the events of the connections so far.
+    pub fn events(&mut self) -> Vec<Event> {
+        let drops = self.drops.drain(..).map(Event::from);
+        let silences = self.silences.drain(..).map(Event::from);
+        drops.chain(silences).collect()
     }
 
     /// How many visits and connections there have been so far.

@@ -80,7 +80,7 @@ impl Live {
     pub fn take(&mut self) -> (Vec<Visit>, Vec<Event>) {
         let ledger = &mut self.flow.ledger;
         ledger.settle();
-        let events = ledger.drops.drain(..).map(Event::from).collect();
+        let events = ledger.events();
         (std::mem::take(&mut ledger.visits), events)
     }
 

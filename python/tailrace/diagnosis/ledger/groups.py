@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.vlrt import Slow
@@ -60,4 +61,4 @@ def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) 
     order = np.lexsort((of_request, requests))
     last = np.maximum(np.searchsorted(requests[order], recorded.request, "right") - 1, 0)
     own = np.where(requests[order][last] == recorded.request, of_request[order][last], -1)
-    return np.where(own >= 0, own, owner)
+    return np.where(recorded.names.are(silences.NAME), -1, np.where(own >= 0, own, owner))

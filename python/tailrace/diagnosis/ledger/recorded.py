@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.ledger.workers import taken, workers
 from tailrace.diagnosis.queues import Times
@@ -145,6 +146,8 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     rows = _rows(view, stretches)
     if rows.is_empty():
         return None
+    if whole is None:
+        rows = pl.concat([rows, silences.rows(view, stretches, rows.schema)]).sort("visit")
     servers = view.servers
     number = {name: i for i, name in enumerate(servers)}
     times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}

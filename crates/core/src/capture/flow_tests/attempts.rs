@@ -488,3 +488,32 @@ fn a_client_that_closes_its_direction_with_the_request_waits_for_the_answer() {
     let flow = talk.flow();
     assert_eq!(status(&flow, &only_visit(&flow)), "reset");
 }
+
+#[test]
+fn a_client_that_opens_a_connection_and_sends_nothing_is_an_event() {
+    let silent = |asks: Option<i64>, end: i64| {
+        let mut talk = Talk::new();
+        talk.syn(0).open(MS);
+        match asks {
+            Some(time) => talk.exchange(time).close(end),
+            None => talk.packet(end, true, ACK | FIN, 1001, 5001, "").packet(
+                end + MS,
+                false,
+                ACK | FIN,
+                5001,
+                1002,
+                "",
+            ),
+        };
+        let flow = talk.flow();
+        let lasted = |silence: &Silence| silence.end - silence.begin;
+        flow.ledger.silences.iter().map(lasted).collect::<Vec<_>>()
+    };
+    let about = |found: Vec<i64>, lasted: i64| match found[..] {
+        [one] => (one - lasted).abs() <= 2 * MS,
+        _ => false,
+    };
+    assert!(about(silent(Some(900 * MS), S), 900 * MS));
+    assert!(about(silent(None, 2 * S), 2 * S));
+    assert!(silent(Some(20 * MS), S).is_empty());
+}

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 
+from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -67,7 +68,7 @@ def _blur(seen: Seen, server: str) -> int:
 def _words(held: Held) -> str:
     name = Counter(held.names.tolist()).most_common(1)[0][0]
     each = duration(int(np.median(held.end - held.begin)))
-    many = count(len(held.visits), "visit")
+    many = count(len(held.visits), "connection" if name == silences.NAME else "visit")
     at_once = f", {held.most} at once" if held.most > 1 else ""
     of = f" in {count(held.places, 'place')}" if held.places else ""
     return f"{name} ({many} of {each}{at_once}{of})" if name else f"{many} of {each}{at_once}{of}"

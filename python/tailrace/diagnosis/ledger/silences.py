@@ -1,0 +1,64 @@
+"""This module finds clients that opened a connection, sent nothing, and held a worker of the server meanwhile.
+
+A server with one worker for each connection reads from it until the request is complete. So a browser that opens a
+connection in advance, or a client that stops before it sends, holds a worker. The other visits wait.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.spans import Spans
+from tailrace.diagnosis.tables import SILENT
+from tailrace.diagnosis.view import View
+
+NAME = "clients that sent nothing"
+ALIKE = 0.05
+"""Both moments are those of packets. A worker that becomes free answers within a twentieth of the time for which it was
+held, if others have waited for long."""
+FIRST = 2**62
+"""The numbers of these connections begin here. Visits have smaller numbers."""
+
+
+def rows(view: View, stretches: Spans, schema: pl.Schema) -> pl.DataFrame:
+    """Return the silences in these stretches that held a worker, as visits that nobody answered."""
+    found = [(server, *one) for server in view.servers for one in _holding(view, server).tolist()]
+    inside = [
+        (server, begin, end)
+        for server, begin, end in found
+        if ((stretches[:, 0] < end) & (stretches[:, 1] > begin)).any()
+    ]
+    moments = {"server": pl.String, "begin": pl.Int64, "end": pl.Int64}
+    frame = pl.DataFrame(inside, schema=moments, orient="row").with_row_index("number")
+    columns = {
+        "visit": FIRST + pl.col("number"),
+        "server": pl.col("server"),
+        "interaction": pl.lit(NAME),
+        "sent": pl.col("begin"),
+        "arrival": pl.col("begin"),
+        "departure": pl.col("end"),
+        "drops": pl.lit(0),
+        "bytes": pl.lit(0),
+    }
+    return frame.select(columns.get(name, pl.lit(None)).cast(kind).alias(name) for name, kind in schema.items())
+
+
+def _holding(view: View, server: str) -> Spans:
+    """Return the silences after whose first half no visit left, although visits waited, until the client spoke or
+    left."""
+    each = [spans for place, spans in view.events_of(SILENT) if view.means(place, server)]
+    if not each:
+        return np.empty((0, 2), dtype=np.int64)
+    silences, stays = np.concatenate(each), view.stays[server]
+    begin, end = silences[:, 0], silences[:, 1]
+    slack = ((end - begin) * ALIKE).astype(np.int64)
+    left = _count(stays.departures, begin + (end - begin) // 2, end - slack)
+    after = _count(stays.departures, end - slack, end + slack)
+    waited = stays.queue(end - slack)
+    return np.asarray(silences[(left == 0) & (after > 0) & (waited > 0)])
+
+
+def _count(moments: Times, begin: Times, end: Times) -> Times:
+    return np.searchsorted(moments, end) - np.searchsorted(moments, begin)
