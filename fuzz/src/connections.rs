@@ -110,6 +110,7 @@ pub fn follow(bytes: &[u8]) {
             payload,
             file: 0,
             interface: u16::from(clock >> 6),
+            datagram: said & 64 != 0,
         };
         due[connection][side] = seq
             .wrapping_add(segment.len)

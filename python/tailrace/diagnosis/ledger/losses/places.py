@@ -12,7 +12,7 @@ from tailrace.diagnosis.view import View
 
 CAUSE = "soft-resource"
 SAYS = "{place}, which held places of {server}"
-PLAIN = "a pool or thread limit of {origin} was used up, with hardware to spare"
+PLAIN = "{place} held the places (workers or connections) of {origin}, and the others waited"
 METRICS, EVENTS = ("pool_in_use", "pool_waiting", "workers_busy"), ()
 COMPUTES = False
 
