@@ -22,7 +22,7 @@ SEEN = 1000
 
 
 Machine = tuple[str, str]
-"""A node or a host, and its name."""
+"""It holds `node` or `host`, and the name."""
 
 
 def _machines(node: Node) -> tuple[Machine, ...]:
@@ -224,7 +224,7 @@ class View:
 
     @cached_property
     def _places(self) -> dict[str, list[str]]:
-        """The places that mean a server, as `means` has it; found for all servers at once."""
+        """Return the places that mean each server, by the rule of `means`."""
         found: dict[str, list[str]] = {}
         for place in self.sampled_places:
             server, node = self.topology.place_to_server(place), self.topology.place_to_node(place)
@@ -320,8 +320,8 @@ class View:
 
     @cached_property
     def _by_machine(self) -> dict[tuple[str, Machine | None], list[tuple[int, Series]]]:
-        """The series of each metric by the node, and by the host, that the topology puts their places on; with their
-        order."""
+        """Return the series of each metric, with their order, by the node and by the host of their places. The key
+        None has those of unknown machines."""
         found: dict[tuple[str, Machine | None], list[tuple[int, Series]]] = {}
         for row, ((place, metric), series) in enumerate(self.samples.items()):
             node = self.node_of_place(place)

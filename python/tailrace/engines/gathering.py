@@ -35,7 +35,7 @@ AROUND_NS = 30 * SECOND
 """Calm time on either side of the VLRT, which the diagnosis compares with. A SYN that is lost four times is sent again
 after 15 s, so its loss is in the span, too."""
 SPANS_NS_MAX = 1800 * SECOND
-"""Of all spans together."""
+"""All spans together have at most this length."""
 NUMBER_MAX = 1 << 62
 _NUMBERS = {"visit": "visit", "parent": "visit", "request": "request"}
 """Column → what its numbers count."""
@@ -148,7 +148,8 @@ def _united(named: Sequence[tuple[str, Shard]]) -> Iterator[Shard]:
 
 
 def _complete(shard: Shard) -> Mapping[str, pl.DataFrame]:
-    """With the requests that its visits show, if it has none and no topology that shows where they enter."""
+    """Return its tables. If it has neither requests nor a topology that shows where they enter, the requests are those
+    that its visits show."""
     if shard.topology is not None or "requests" in shard.tables or "visits" not in shard.tables:
         return shard.tables
     visits = shard.tables["visits"]

@@ -27,11 +27,11 @@ MOMENTS_MAX = 100_000
 
 @dataclass(frozen=True)
 class Shard:
-    """What of it is fetched."""
+    """This holds what is fetched of a shard."""
 
     tables: dict[str, pl.DataFrame]
     topology: Topology | None = None
-    """None: unknown; the visits show it."""
+    """None means that it is unknown, and that the visits show it."""
     lost: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -39,8 +39,6 @@ ENOUGH = 0.005
 """A step that changes no parameter by more than half a per cent is the last one."""
 Point = tuple[float, ...]
 Bound = Annotated[float, Field(gt=0)]
-
-
 Errors = Callable[[Sequence[Point]], list[NDArray[np.float64]]]
 """The relative errors of all fitted numbers, for each of some points."""
 

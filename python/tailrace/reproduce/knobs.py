@@ -26,7 +26,7 @@ FILE = "base/knobs.toml"
 EACH = "[]"
 """In a key: each table of a list."""
 CALIBRATION = "base/calibration.toml"
-"""What `tailrace calibrate` fits, beside it."""
+"""This file says what `tailrace calibrate` fits to which figures."""
 NUMBER = re.compile(r"[\d.]+ ?[A-Za-z/%µ]*")
 """A text that is a number with its unit."""
 

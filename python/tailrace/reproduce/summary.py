@@ -95,13 +95,11 @@ def _open_claims(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _off(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for outcome in outcomes:
-        for cell in outcome.cells:
-            if cell.ours.close is False and not cell.calibrated and cell.paper is not None:
-                unit = f" {cell.unit}" if cell.unit else ""
-                said = (
-                    f"the paper has {number(cell.paper)}{unit}, ours is {_mean(cell.ours.interval)}{unit}. {cell.note}"
-                )
-                yield _item(outcome, f"{cell.value} @ {cell.run}: {said}")
+        for one in outcome.cells:
+            if one.ours.close is False and not one.calibrated and one.paper is not None:
+                unit = f" {one.unit}" if one.unit else ""
+                said = f"the paper has {number(one.paper)}{unit}, ours is {_mean(one.ours.interval)}{unit}. {one.note}"
+                yield _item(outcome, f"{one.value} @ {one.run}: {said}")
 
 
 def _missed(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -38,7 +38,7 @@ class Choices:
 def find(view: View, recorded: Recorded, known: Pools) -> Choices:
     choice = np.full(len(recorded.server), NONE, dtype=np.uint32)
     by: list[str] = []
-    name: list[str] = []
+    name_of: list[str] = []
     candidates: list[tuple[tuple[int, int], ...]] = []
     number = recorded.number
     for balancer in view.topology.balancers:
@@ -48,6 +48,6 @@ def find(view: View, recorded: Recorded, known: Pools) -> Choices:
             continue
         choice[called] = len(by)
         by.append(balancer.server)
-        name.append(balancer.name)
+        name_of.append(balancer.name)
         candidates.append(tuple((number[name], known.of.get((balancer.server, name), NONE)) for name in names))
-    return Choices(choice, tuple(by), tuple(name), tuple(candidates))
+    return Choices(choice, tuple(by), tuple(name_of), tuple(candidates))

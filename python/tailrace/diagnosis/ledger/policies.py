@@ -1,5 +1,5 @@
-"""This module finds the policies by which a replay chooses again. A policy that looks at its candidates chooses others
-where none of them is stalled. The replay chooses by a policy only if the recorded choices agree with it."""
+"""This module finds the policies by which a replay chooses again. A policy that looks at its candidates makes other
+choices if none of them is stalled. The replay chooses by a policy only if the recorded choices agree with it."""
 
 from __future__ import annotations
 

@@ -47,16 +47,16 @@ class Losing:
     server: str
     causes: tuple[str, ...]
     steps: list[tuple[int, tuple[float, ...]]]
-    """When, after the ramp, and what each cause takes from then on."""
+    """Each step has its time after the ramp, and the share that each cause takes from then on."""
     group: Group
     cores: float
-    """Of its node."""
+    """Its node has so many CPUs."""
     quota: Quota | None
-    """That it has at all times."""
+    """The server has this quota at all times."""
     beside: Group | None
-    """A neighbour, frozen."""
+    """The neighbour's group, which is frozen at first."""
     weight: float
-    """Of the server."""
+    """The CPU weight of the server."""
     epoch: Epoch
 
     @property
@@ -93,13 +93,13 @@ class Losing:
                 spans.setdefault(cause, []).append((begin, end))
 
     def _take(self, lost: tuple[float, ...]) -> None:
-        beside = sum(share for cause, share in zip(self.causes, lost, strict=True) if cause == NEIGHBOUR)
+        by_neighbours = sum(share for cause, share in zip(self.causes, lost, strict=True) if cause == NEIGHBOUR)
         if self.beside:
-            self._compete(self.beside, beside)
-        self._leave(1.0 - sum(lost) if sum(lost) > beside else 1.0)
+            self._compete(self.beside, by_neighbours)
+        self._leave(1.0 - sum(lost) if sum(lost) > by_neighbours else 1.0)
 
     def _compete(self, beside: Group, share: float) -> None:
-        """Of a CPU that both want, each gets its weight's part."""
+        """Let the neighbour compute. Of a CPU that both want, each gets the part of its weight."""
         if share > 0.0:
             part = min(share, 1.0 - losses.STANDS_STILL)
             beside.weigh(self.weight * part / (1.0 - part))

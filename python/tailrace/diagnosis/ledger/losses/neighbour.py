@@ -10,7 +10,6 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
 from tailrace.diagnosis.view import View
-from tailrace.topology import Node
 
 CAUSE = "neighbour"
 SAYS = "what {place} took of the CPU of {server}"
@@ -50,7 +49,7 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
 def _twice(seen: Seen, server: str, other: Series, both: Shares) -> Shares | float:
     """Return what both seem to have used beyond the cores of their node. Guests that know of no others count the time
     in which they waited for each other as busy time."""
-    here, there = _node(seen, server), _node(seen, other.place)
+    here, there = seen.view.node_of_place(server), seen.view.node_of_place(other.place)
     if here is None or here != there or not here.cores:
         return 0.0
     return np.asarray(np.clip(both - here.cores, 0.0, None))
@@ -84,7 +83,7 @@ def _others(seen: Seen, server: str, own: Series) -> list[Series]:
 
 def _is_elsewhere(seen: Seen, place: str, server: str) -> bool:
     """Return whether the topology puts it on another machine, or on other CPUs of the same one."""
-    here, there = _node(seen, server), _node(seen, place)
+    here, there = seen.view.node_of_place(server), seen.view.node_of_place(place)
     mine, its = _cpus(seen, server), _cpus(seen, place)
     if mine and its and not mine & its:
         return True
@@ -93,12 +92,8 @@ def _is_elsewhere(seen: Seen, place: str, server: str) -> bool:
 
 def _is_beside(seen: Seen, place: str, server: str) -> bool:
     """Return whether it is another node of the same host."""
-    here, there = _node(seen, server), _node(seen, place)
+    here, there = seen.view.node_of_place(server), seen.view.node_of_place(place)
     return here is not None and there is not None and here != there and here.host == there.host is not None
-
-
-def _node(seen: Seen, place: str) -> Node | None:
-    return seen.view.node_of_place(place)
 
 
 def _cpus(seen: Seen, place: str) -> frozenset[int]:
