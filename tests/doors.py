@@ -48,6 +48,28 @@ STATE = b"""{"format": 1, "closed": true, "end": 1795193380000000000, "notes": [
  "nodes": [{"name": "host", "cores": 2, "addresses": ["10.0.0.2"]}], "same_host": ["10.0.0.2"], "cpus": {"host": [0]},
  "servers": {"web": ["10.0.0.2:80"]}, "begin": 1795193376000000000}
 """
+SPANS = b"tid,sid,up,component,op,t0,took,way\n" + b"".join(
+    b"t%d,s%d,,shop,GET /home,%d,%d,inbound\nt%d,c%d,s%d,db,select,%d,3,inbound\n"
+    % (i, i, 1795193376000000 + i * 10_000, 5 + i % 40, i, i, i, 1795193376001000 + i * 10_000)
+    for i in range(60)
+)
+COLUMNS = b"""[columns]
+trace = "tid"
+span = "sid"
+parent = "up"
+service = "component"
+name = "op"
+begin = "t0"
+duration = "took"
+kind = "way"
+
+[units]
+begin = "us"
+duration = "ms"
+
+[kinds]
+inbound = "server"
+"""
 RULES = b"""[[interactions]]
 match = '^(?:GET|HEAD) /(\\w+)\\.html'
 name = "page $1"
@@ -260,17 +282,30 @@ def _beside(folder: Path, name: str, data: bytes) -> None:
     (folder / "experiments" / name).write_bytes(data)
 
 
+def of_readers() -> list[Door]:
+    """A door for each reader that has golden files."""
+    names = {"accesslog": "access log"}
+    folders = sorted(path.name for path in (GOLDEN / "readers").iterdir() if path.name != "samples")
+    return [Door(names.get(name, name), functools.partial(files, f"readers/{name}/*"), diagnosed) for name in folders]
+
+
+def flat_spans() -> dict[str, bytes]:
+    return {"spans.csv": SPANS, "columns.toml": COLUMNS}
+
+
+def with_columns(folder: Path, name: str, data: bytes) -> None:
+    """A table of spans whose columns a file names."""
+    for other, content in flat_spans().items():
+        (folder / other).write_bytes(data if other == name else content)
+    told("diagnose", folder / "spans.csv", "--columns", folder / "columns.toml", "-o", folder / "run", "--quiet")
+
+
 DOORS = [
     Door("capture", captures, diagnosed),
     Door("samples", lambda: {"samples.csv": (ROOT / "demo" / "samples.csv").read_bytes()[:20_000]}, diagnosed),
     Door("parquet", parquet, diagnosed),
-    Door("collectl", lambda: files("readers/collectl/*"), diagnosed),
-    Door("sadf", lambda: files("readers/sadf/*"), diagnosed),
-    Door("access log", lambda: files("readers/accesslog/*"), diagnosed),
-    Door("traces", lambda: files("readers/traces/*"), diagnosed),
-    Door("prometheus", lambda: files("readers/prometheus/*"), diagnosed),
-    Door("wide", lambda: files("readers/wide/*"), diagnosed),
-    Door("gclog", lambda: files("readers/gclog/*"), diagnosed),
+    *of_readers(),
+    Door("columns", flat_spans, with_columns),
     Door("run", of_run, opened),
     Door("run in deltas", of_run_in_deltas, opened),
     Door("recording", of_recording, joined),

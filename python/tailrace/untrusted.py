@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import stat
 from math import isfinite
@@ -19,6 +20,8 @@ from tailrace import whole
 from tailrace.bounds import PIPE_SECONDS, TEXT_BYTES
 from tailrace.errors import InputError, cannot_read
 
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that JSON may have for one half of a character."""
 _HANDED_IN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -109,6 +112,22 @@ def parse_json(text: str, path: str | PathLike[str], advice: str = "") -> Any:
         raise InputError(path, "lists or objects are nested hundreds deep", advice) from error
     except ValueError as error:
         raise InputError(path, f"not JSON ({error})", advice) from error
+
+
+def whole_characters(value: Any, text: str, begin: int = 0, end: int | None = None) -> Any:
+    """The value of a JSON text, with "?" in place of each half of a character (`"\\ud800"`), which no table can
+    hold."""
+    return _encodable(value) if _HALF.search(text, begin, len(text) if end is None else end) else value
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return value
 
 
 def _whole(digits: str) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 from tailrace import units
 from tailrace.readers import accesslog_layout
 from tailrace.readers.accesslog_layout import CALLED, Layout
+from tailrace.untrusted import whole_characters
 
 _STAMP = r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d)"
 _COMBINED = re.compile(_STAMP + r" ([+-]\d{4})\] \"((?:[^\"\\]|\\.)*)\" (\d{3}) (\d+|-)(.*)")
@@ -118,7 +119,7 @@ def json_table(line: str) -> dict[str, Any] | None:
     if not line.lstrip("\ufeff ").startswith("{"):
         return None
     try:
-        table = json.loads(line.lstrip("\ufeff "))
+        table = whole_characters(json.loads(line.lstrip("\ufeff ")), line)
     except (ValueError, RecursionError):
         return None
     return table if isinstance(table, dict) else None

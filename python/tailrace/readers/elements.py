@@ -18,7 +18,7 @@ from typing import Any
 from tailrace import units
 from tailrace.bounds import JSON_DAMAGED, JSON_ELEMENT
 from tailrace.readers.source import Found, Source
-from tailrace.untrusted import finite
+from tailrace.untrusted import finite, whole_characters
 
 _BEFORE = 4096
 _BETWEEN = re.compile(r"[\s,\ufeff]*")
@@ -47,7 +47,8 @@ def elements(
                 inside, seek, at = opening is None, opening, at + 1
                 continue
             try:
-                value, at = _DECODER.raw_decode(buffer, at)
+                decoded, end = _DECODER.raw_decode(buffer, at)
+                value, at = whole_characters(decoded, buffer, at, end), end
             except (ValueError, RecursionError):
                 if text is not None and len(buffer) - at < JSON_ELEMENT:
                     break  # the next block may complete it

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from tailrace import bounds, units
 from tailrace.readers.source import Found, Source
+from tailrace.untrusted import whole_characters
 
 _MESSAGE_KEYS = ("log", "message", "msg", "MESSAGE", "Message", "@message", "text")
 _CARRIER_TIME_KEYS = ("time", "@timestamp", "timestamp", "ts", "__REALTIME_TIMESTAMP")
@@ -97,7 +98,7 @@ def unwrapped(number: int, text: str) -> Line:
     begin = text.find("{") if text.endswith("}") else -1
     if begin >= 0:
         try:
-            fields = json.loads(text[begin:])
+            fields = whole_characters(json.loads(text[begin:]), text)
         except (ValueError, RecursionError):
             fields = None
         if isinstance(fields, dict):

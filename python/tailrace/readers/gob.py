@@ -18,8 +18,10 @@ from tailrace.bounds import LINE
 
 _BOOL, _INT, _UINT, _FLOAT, _BYTES, _STRING, _COMPLEX, _INTERFACE = range(1, 9)
 _WIRE, _ARRAY, _COMMON, _SLICE, _STRUCT, _FIELD, _FIELDS, _MAP, _OWN = 16, 17, 18, 19, 20, 21, 22, 23, 24
-_TYPES_MAX, _DEPTH = 1000, 16
-"""Types of one stream, and values inside each other."""
+_OWN_TYPES = 64
+"""The types of a stream have numbers from here on; those below are gob's own."""
+_TYPES_MAX, _FIELDS_MAX, _DEPTH = 1000, 1000, 16
+"""Types of one stream, fields of a type, and values inside each other."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,9 @@ def _of_message(reader: _Bytes, types: dict[int, _Type]) -> dict[str, Any] | Non
     try:
         type_id = reader.signed()
         if type_id < 0:
-            if len(types) < _TYPES_MAX:
-                types[-type_id] = _described(reader.value(_WIRE, types, 0))
+            if -type_id < _OWN_TYPES or len(types) >= _TYPES_MAX:
+                raise DamagedError(f"it describes a type with the number {-type_id}, or too many types")
+            types[-type_id] = _described(reader.value(_WIRE, types, 0))
             return None
         if types.get(type_id, _Type()).fields is None:
             return None
@@ -102,6 +105,8 @@ def _of_message(reader: _Bytes, types: dict[int, _Type]) -> dict[str, Any] | Non
 def _described(wire: Any) -> _Type:
     if "struct" in wire:
         fields = wire["struct"].get("fields", [])
+        if len(fields) > _FIELDS_MAX:
+            raise DamagedError(f"a type with {len(fields):,} fields")
         return _Type(tuple((field.get("name", ""), field.get("id", 0)) for field in fields))
     for kind in ("slice", "array", "map"):
         if kind in wire:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tailrace.bounds import EARLIEST_NS, LATEST_NS
 from tailrace.readers import room
 from tailrace.readers.source import Found, Source
 
@@ -18,6 +19,7 @@ class Happened:
         self._rows: list[tuple[str, str, int, int, str]] = []
         self.kinds: set[str] = set()
         self.most = room.events()
+        self.unusable = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -27,11 +29,16 @@ class Happened:
         return len(self) >= self.most
 
     def add(self, place: str, kind: str, begin: int, end: int, detail: str) -> None:
+        """Add an event, or count it as unusable."""
+        if not (begin >= EARLIEST_NS and end <= LATEST_NS):
+            self.unusable += 1
+            return
         self._rows.append((place, kind, begin, end, detail[:_DETAIL_MAX]))
         self.kinds.add(kind)
 
     def into(self, found: Found, source: Source, *, placed: bool = True) -> None:
         """Put the events into `found`; those that are not `placed` have the place of the file."""
+        found.lose("events without a usable time", self.unusable)
         if self.full:
             found.filled(source.path.name, self.most, "events")
         frame = pl.DataFrame(self._rows, schema=_COLUMNS, orient="row")

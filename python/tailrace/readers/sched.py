@@ -97,6 +97,8 @@ class _Cpu:
     since: int
     task: str | None = None
     known: bool = True
+    counted: int = 0
+    """Until when its time was counted; it counts once, also where stamps go back."""
 
 
 @dataclass
@@ -125,17 +127,18 @@ class _Use:
         """From now on, this task runs."""
         state = self._see(moment, cpu)
         if state.known and 0 <= moment - state.since <= _SILENT:
-            self._spend(cpu, state.since, moment, state.task)
-        self.cpus[cpu] = _Cpu(moment, task)
+            self._spend(cpu, max(state.since, state.counted), moment, state.task)
+        self.cpus[cpu] = _Cpu(moment, task, counted=max(moment, state.counted))
 
     def ran(self, cpu: int, begin: int, end: int, task: str) -> None:
         """A task ran; before it, the CPU was idle."""
         state = self._see(end, cpu)
-        begin = max(begin, state.since)
+        since = max(state.since, state.counted)
+        begin = max(begin, since)
         if state.known and 0 <= end - state.since <= _SILENT:
-            self._spend(cpu, state.since, begin, None)
+            self._spend(cpu, since, min(begin, end), None)
             self._spend(cpu, begin, end, task)
-        self.cpus[cpu] = _Cpu(end)
+        self.cpus[cpu] = _Cpu(end, counted=max(end, state.counted))
 
     def forget(self) -> None:
         """Switches were lost."""
