@@ -1,5 +1,7 @@
 //! The attributes of a span that somebody asks for, by the number of their key.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -29,6 +31,10 @@ type Keys = Vec<String>;
 pub type Slot = u8;
 /// As many as a mask has bits.
 const SLOTS_MAX: usize = 64;
+
+/// Bytes of a text that count, twice those of a request line of nginx or Apache: a resource's text is read again for each
+/// of its spans, of which there may be 100,000.
+const TEXT_MAX: usize = 16 << 10;
 
 /// Keys that belong to a form of traces, so the plan does not name them.
 pub const SERVICE: Slot = 0;
@@ -110,7 +116,7 @@ fn mask(slots: &[Slot]) -> u64 {
 #[derive(Clone, Default)]
 pub struct Attributes<'t> {
     present: u64,
-    /// Of a key that comes twice, the last value counts.
+    /// One for each key.
     values: Vec<(Slot, Scalar<'t>)>,
 }
 
@@ -120,7 +126,16 @@ impl<'t> Attributes<'t> {
         self.values.clear();
     }
 
+    /// Of a key that comes twice, the last value counts.
     pub fn set(&mut self, slot: Slot, value: Scalar<'t>) {
+        let value = beginning(value);
+        if self.has(slot) {
+            let mut values = self.values.iter_mut();
+            if let Some((_, former)) = values.find(|(own, _)| *own == slot) {
+                *former = value;
+            }
+            return;
+        }
         self.present |= 1 << slot;
         self.values.push((slot, value));
     }
@@ -137,7 +152,7 @@ impl<'t> Attributes<'t> {
         if !self.has(slot) {
             return None;
         }
-        let mut values = self.values.iter().rev();
+        let mut values = self.values.iter();
         values.find(|(own, _)| *own == slot).map(|(_, value)| value)
     }
 
@@ -164,6 +179,41 @@ impl<'t> Attributes<'t> {
             if own & (1 << slot) == 0 {
                 self.set(*slot, value.clone());
             }
+        }
+    }
+}
+
+/// The value without what makes its text too long.
+pub fn beginning(value: Scalar<'_>) -> Scalar<'_> {
+    match value {
+        Scalar::Text(Cow::Borrowed(text)) => {
+            Scalar::Text(Cow::Borrowed(text.get(..TEXT_MAX).unwrap_or(text)))
+        }
+        Scalar::Text(Cow::Owned(mut text)) => {
+            text.truncate(TEXT_MAX);
+            Scalar::Text(Cow::Owned(text))
+        }
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_value_and_a_long_text_is_cut() {
+        let mut values = Attributes::default();
+        for _ in 0..3 {
+            values.set(SERVICE, Scalar::Text(Cow::Owned(vec![b'a'; 1 << 20])));
+            values.set(KIND, Scalar::Text(Cow::Borrowed(&[b'b'; TEXT_MAX + 1])));
+        }
+        values.set(ERROR, Scalar::Integer(b"1"));
+        values.set(ERROR, Scalar::Integer(b"2"));
+        assert_eq!(values.values.len(), 3);
+        assert_eq!(values.get(ERROR), Some(&Scalar::Integer(b"2")));
+        for slot in [SERVICE, KIND] {
+            assert_eq!(values.first(&[slot]).map(<[u8]>::len), Some(TEXT_MAX));
         }
     }
 }

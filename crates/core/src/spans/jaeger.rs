@@ -7,7 +7,9 @@
 use regex::bytes::Regex;
 use rustc_hash::FxHashMap;
 
-use super::attributes::{Attributes, Known, ERROR, KIND, OTEL_STATUS, SAMPLER, SAMPLER_PARAM};
+use super::attributes::{
+    beginning, Attributes, Known, ERROR, KIND, OTEL_STATUS, SAMPLER, SAMPLER_PARAM,
+};
 use super::microseconds;
 use super::sheet::{kind_of, Draft, Id, Sheet};
 use crate::json::{Parser, Result, Scalar};
@@ -57,7 +59,7 @@ fn process<'t>(parser: &mut Parser<'t>, known: &Known) -> Result<Process<'t>> {
     let mut found = Process::default();
     parser.object(|parser, key| {
         match key {
-            b"serviceName" => found.service = parser.scalar()?,
+            b"serviceName" => found.service = beginning(parser.scalar()?),
             b"tags" => tags(parser, known, &mut found.tags)?,
             _ => parser.skip()?,
         }
