@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -93,11 +94,13 @@ def test_a_budget_ends_the_advice_early_and_says_so() -> None:
 
 def test_a_fault_ends_simulations_that_are_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise an interrupt would wait for them."""
-    ended = []
+    ended, begun = [], Event()
 
     def count(experiment: Experiment, progress: Progress) -> None:
         if experiment.seed == 1:
+            assert begun.wait(60)
             raise UsageError("a fault")
+        begun.set()
         for _ in range(6000):  # a minute
             try:
                 progress(0, 1)

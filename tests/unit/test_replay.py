@@ -25,7 +25,7 @@ def pairs(servers: int = 1) -> Replay:
     limits: dict[str, np.ndarray] = {name: np.zeros(servers, np.uint32) for name in ("workers", "accept", "inside")}
     limits |= {"cores": np.ones(servers), "may_turn": np.ones(servers, np.uint8)}
     return Replay(
-        columns | {"may_drop": np.zeros(size, np.uint8)},
+        columns | {"may_drop": np.zeros(size, np.uint8), "bytes": np.zeros(size, np.uint64)},
         limits,
         groups=1,
         begin=0,

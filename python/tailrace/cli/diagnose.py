@@ -93,9 +93,9 @@ def diagnose(
     """Explain why some requests took seconds: from captures, samples and logs, or from a run folder."""
     width, least = window_ns(window), threshold_ns(threshold)
     refuse_unusual(report, perfetto)
-    from tailrace.engines import lake
+    from tailrace.lakes import is_lake
 
-    remote = engine not in (None, "local") or any(map(lake.is_one, files))  # reached through sockets
+    remote = engine not in (None, "local") or any(map(is_lake, files))  # reached through sockets
     into = out if engine is None and not remote else None
     if remote:
         files = gathered(files, engine, least, out, overwrite, quiet)

@@ -32,9 +32,9 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a run folder, what is missing, clock offsets and losses."""
-    from tailrace.engines import lake
+    from tailrace.lakes import is_lake
 
-    if lake.is_one(run) or engine not in (None, "local"):  # these are reached through sockets
+    if is_lake(run) or engine not in (None, "local"):  # these are reached through sockets
         _show_many(run, engine or "local", as_json)
         return
     confine([run])

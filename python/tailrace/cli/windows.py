@@ -60,9 +60,9 @@ def windows(
     if out is not None and out.suffix not in FORMATS:
         raise UsageError(f"--out {out}: the name must end in {' or '.join(FORMATS)}")
     refuse_unusual(out)
-    from tailrace.engines import lake
+    from tailrace.lakes import is_lake
 
-    run = _here(source, out) if engine == "local" and not lake.is_one(source) else source
+    run = _here(source, out) if engine == "local" and not is_lake(source) else source
     with progress("Reducing", quiet):
         frame = _only(_reduced(run, width, span, engine), server)
     if out is not None:

@@ -28,6 +28,7 @@ from tailrace.engines import lake
 from tailrace.engines.here import Engine as Here
 from tailrace.engines.parts import Part, Plan
 from tailrace.errors import InputError, UsageError
+from tailrace.lakes import is_lake
 from tailrace.timeline.windows import IDLE_WINDOWS
 from tailrace.timeline.windows import windows as reduce_here
 from tailrace.units import MILLISECOND, SECOND
@@ -107,7 +108,7 @@ def windows(
     among the columns."""
     if by not in ("server", "interaction"):
         raise UsageError(f"by={by!r}: expected server or interaction")
-    if engine == LOCAL and not lake.is_one(source):
+    if engine == LOCAL and not is_lake(source):
         options: dict[str, Any] = {"by": by, "begin": begin, "end": end, "vlrt_ns": vlrt_ns, "idle": idle, **more}
         return reduce_here(files(source) if _is_folder_of_runs(source) else source, window_ns, **options)
     if more:
@@ -131,7 +132,7 @@ def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
         return
     from tailrace.engines.tasks import reduce_file
 
-    paths = lake.tables(source, plan) if lake.is_one(source) else files(source)
+    paths = lake.tables(source, plan) if is_lake(source) else files(source)
     tasks = [(path, plan) for path in paths]
     for _, content in answers(one, reduce_file, tasks):
         yield Part.from_bytes(content)

@@ -28,6 +28,7 @@ from tailrace.engines.here import Engine as Here
 from tailrace.engines.parts import Plan
 from tailrace.engines.shards import MOMENTS_MAX, Shard, Span, count_slow, requests_of, rows_of, topology_of
 from tailrace.errors import InputError
+from tailrace.lakes import is_lake
 from tailrace.topology import Topology
 from tailrace.units import SECOND, format_duration
 
@@ -93,7 +94,7 @@ def gather(
 
 def shards(source: engines.Source, plan: Plan | None = None) -> list[str]:
     """The run folders of a source, and files of visits of a lake."""
-    if lake.is_one(source):
+    if is_lake(source):
         return lake.shards(source, plan)
     return [str(Path(table).parent) for table in engines.files(source)]
 

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeGuard
+from typing import IO, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import polars as pl
@@ -28,14 +28,9 @@ from tailrace.dataset.overwriting import TOPOLOGY
 from tailrace.dataset.schema import TABLES, VISITS
 from tailrace.engines.parts import Plan
 from tailrace.errors import InputError, UsageError
+from tailrace.lakes import FORMATS, STORES
 
-STORES = ("s3", "gs", "gcs", "file")
-FORMATS = ("delta", "iceberg")
 FILE_BYTES_MAX = 16 << 30
-
-
-def is_one(source: object) -> TypeGuard[str]:
-    return isinstance(source, str) and urlsplit(source).scheme in (*STORES, *FORMATS)
 
 
 def tables(source: str, plan: Plan | None = None) -> list[str]:

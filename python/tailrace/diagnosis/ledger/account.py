@@ -113,7 +113,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
         prior[recorded.number[server]] -= loss.share
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
     known = recorded.workers.copy()
-    held = places.find(recorded, routes.waited.ready, prior, _shared(seen, recorded))
+    at_once = limits.at_once(recorded, routes.pools)
+    held = places.find(recorded, at_once, routes.waited.ready, prior, _shared(seen, recorded))
     held = {server: one for server, one in held.items() if not _waited(recorded, one, losses.get((lock.CAUSE, server)))}
     recorded = places.seated(recorded, held)
     seen = replace(seen, held=places.fullest(recorded, held))

@@ -107,3 +107,15 @@ def calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:
         return np.empty(0, dtype=np.int64)
     called = np.isin(recorded.server, [number[name] for name in callees if name in number])
     return np.flatnonzero((recorded.caller == number[caller]) & called)
+
+
+def at_once(recorded: Recorded, pools: Pools) -> Numbers:
+    """Return how many visits each server can serve at once: its workers, or the connections to it if these are fewer.
+    It is 0 where neither is known."""
+    found = recorded.workers.copy()
+    for number in range(len(found)):
+        used = np.unique(pools.pool[recorded.server == number])
+        if len(used) and NONE not in used:
+            connections = sum(pools.size[pool] for pool in used.tolist())
+            found[number] = min(connections, int(found[number]) or connections)
+    return found

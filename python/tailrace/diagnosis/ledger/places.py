@@ -139,9 +139,10 @@ class _Here:
         return np.asarray(self.lasted <= max(QUICK * self.usual, MILLISECOND))
 
 
-def find(recorded: Recorded, since: Times, prior: NDArray[np.float64], shared: NDArray[np.float64]) -> dict[str, Held]:
-    """Find the held places by server. `since` is when the caller of each visit wanted to call it. By server and step,
-    `prior` is the speed that recorded losses left, and `shared` is the fraction of a core that each visit had."""
+def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shared: Shares) -> dict[str, Held]:
+    """Find the held places by server. Each server serves `at_once` visits (0: unknown). `since` is when the caller of
+    each visit wanted to call it. By server and step, `prior` is the speed that recorded losses left, and `shared` is
+    the fraction of a core that each visit had."""
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded, since)
@@ -149,7 +150,7 @@ def find(recorded: Recorded, since: Times, prior: NDArray[np.float64], shared: N
         rows = np.flatnonzero(recorded.server == number)
         if not len(rows):
             continue
-        known = int(recorded.workers[number])
+        known = int(at_once[number])
         here = _here(recorded, rows, prior[number], shared[number], called, longest, heavy, known)
         found = _heavy(here)
         heavy[rows[found]] = True
