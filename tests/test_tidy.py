@@ -2,7 +2,7 @@
 
 Design section 2, in the order in which words may know of each other:
 
-    words      units bounds foreign errors endings locks whole untrusted web toml topology dataset (experiment)
+    words      units bounds foreign errors endings lakes locks whole untrusted web toml topology dataset (experiment)
     analysts   timeline ← diagnosis ← report          makers  readers (sim, testbed, recorder)
     doors      cli  __main__  __init__                nobody imports a door
 """
@@ -29,6 +29,7 @@ WORDS = (
         "foreign",
         "errors",
         "endings",
+        "lakes",
         "locks",
         "whole",
         "untrusted",
