@@ -65,8 +65,7 @@ SAMPLES = 50_000_000
 SAMPLE_NAME = 1_000
 """Bytes in the name of a place or a metric in a table of samples."""
 JSON_ELEMENT = 16 * MIB
-"""Characters of one element (a trace, a batch of spans, the metrics of one moment) in a long JSON file: an element of
-ten thousand spans has some 10 million."""
+"""Characters of one element (such as the metrics of one moment) in a long JSON file."""
 JSON_DAMAGED = 1_000
 """Damaged elements of a JSON file after which reading ends: each may take as long as the largest element."""
 SAMPLE_INTERVAL_NS = 86_400 * 10**9

@@ -87,19 +87,21 @@ class Series:
 
     def at(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the values of the samples in which these times lie, and NaN where nothing was sampled. Samples are
-        taken a little early or late, so a time up to a sampling interval from a sample still belongs to it."""
+        taken a little early or late, so a time up to a sampling interval before a sample, or after the last one, still
+        belongs to it."""
         if not len(self.end):
             return np.full(len(times), np.nan)
-        nearest = self._nearest(times)
-        apart = np.maximum(self.begin[nearest] - times, times - self.end[nearest])
-        return np.where(apart <= self.interval_ns, self.value[nearest], np.nan)
+        which = self.which(times)
+        apart = np.maximum(self.begin[which] - times, times - self.end[which])
+        return np.where(apart <= self.interval_ns, self.value[which], np.nan)
 
     def extended(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the same, but where nothing was sampled the value of the next sample: a model needs a value
         everywhere."""
-        return self.value[self._nearest(times)]
+        return self.value[self.which(times)]
 
-    def _nearest(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    def which(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the sample that ends next after each time, or of the last one."""
         return np.clip(np.searchsorted(self.end, times), 0, len(self.end) - 1)
 
     def resolves(self, begin: int, end: int) -> bool:

@@ -141,8 +141,8 @@ def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
 def answers(
     engine: Mapping, function: Callable[[Any], tuple[int, Any]], tasks: Sequence[Any]
 ) -> Iterator[tuple[int, Any]]:
-    """What `function` returns for each task, with the task's number. A task is a file or folder and what to do with it.
-    Raises InputError if a task has no answer or two."""
+    """What `function` returns for each task, with the task's number. A task begins with its name: a file, a folder, a
+    run or a seed. Raises InputError if a task has no answer or two."""
     left = set(range(len(tasks)))
     for number, answer in engine.map_tasks(function, list(enumerate(tasks))):
         if number not in left:
@@ -155,7 +155,7 @@ def answers(
 
 
 def _named_by(tasks: Sequence[Any], number: int) -> str:
-    """The file or folder of a task."""
+    """The name of a task."""
     if not 0 <= number < len(tasks):
         return f"task {number}"
     return str(tasks[number][0])

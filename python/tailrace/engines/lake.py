@@ -1,4 +1,5 @@
-"""Tables of visits in object storage, and in tables of Delta and Iceberg: which files they are, and one file at a time.
+"""Tables of visits in object storage, and in tables of Delta and Iceberg: which files they are, and one file or run
+folder at a time.
 
 | source | files | library |
 |---|---|---|

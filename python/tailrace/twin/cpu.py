@@ -81,7 +81,7 @@ def own_use(view: View, server: str) -> Series | None:
 
 def sample_of(series: Series, steps: Steps) -> Times:
     """The number of the sample in which each step lies."""
-    return np.clip(np.searchsorted(series.end, steps.middles), 0, len(series.end) - 1)
+    return series.which(steps.middles)
 
 
 def _speed(seen: Seen, server: str) -> Shares:

@@ -75,7 +75,7 @@ def measure(
     unsampled = np.array([name not in cpu.sampled for name in recorded.servers])[recorded.server]
     work = np.where(unsampled, np.maximum(work - under_way, before), work)
     last = np.searchsorted(recorded.steps.edges, recorded.departure) - 1
-    calm = (seen.steps.covered(seen.slow.calm) > 0.5)[np.clip(last, 0, len(recorded.steps) - 1)]
+    calm = seen.calm[np.clip(last, 0, len(recorded.steps) - 1)]
     waited = np.where(unsampled, 0.0, stayed - work - under_way)
     paused = pauses.waited
     waits = _waits(tree, np.where(paused, pauses.lasts, waited), np.where(paused, pauses.lasts, stayed), calm | paused)

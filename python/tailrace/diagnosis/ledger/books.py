@@ -82,8 +82,7 @@ class Books:
         return self._known[server]
 
     def _usual(self, arrival: Times, own_ns: Times) -> float:
-        step = np.minimum(arrival // STEP_NS, len(self.calm) - 1)
-        calm = own_ns[self.calm[step]]
+        calm = own_ns[self.calm[self.account.recorded.steps.at(arrival)]]
         return float(np.median(calm)) if len(calm) else 0.0
 
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.ledger.recorded import Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import SECOND
+
+Mask = NDArray[np.bool_]
 
 CAUSE = "workload-burst"
 SAYS = "the requests beyond the usual number"
@@ -27,16 +28,16 @@ LEAST = 8
 """For fewer requests, the square root law is no bound."""
 
 
-def beyond(recorded: Recorded, slow: Slow, repeated: Times) -> Times:
-    """Return the visits that are requests of clients beyond the usual number. Visits that were `repeated` do not count,
-    because they came only because others were slow."""
+def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
+    """Return the visits that are requests of clients beyond the usual number. `calm` says which steps are calm. Visits
+    that were `repeated` do not count, because they came only because others were slow."""
     roots = np.setdiff1d(np.flatnonzero(recorded.parent < 0), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
-    heavy = _heavy(recorded, slow, roots)
+    heavy = _heavy(recorded, calm, roots)
     steps = _loaded(recorded, roots)
     held_back, theirs = _held_back(recorded, repeated, steps)
     parts = [roots, *(roots[recorded.group[roots] == group] for group in heavy.tolist())]
-    found = (_beyond(recorded, slow, part, steps, held_back * int(np.isin(part, theirs).sum())) for part in parts)
+    found = (_beyond(recorded, calm, part, steps, held_back * int(np.isin(part, theirs).sum())) for part in parts)
     return np.unique(np.concatenate(list(found)))
 
 
@@ -46,27 +47,23 @@ def _loaded(recorded: Recorded, roots: Times) -> int:
     return int(recorded.steps.at(recorded.sent[roots]).max(initial=0)) + 1
 
 
-def _heavy(recorded: Recorded, slow: Slow, roots: Times) -> Numbers:
+def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Numbers:
     """Return the interactions whose requests usually take more than twice as long as the mean. A few of them bring as
     much work as many others."""
-    calm = roots[_is_calm(recorded, slow)[np.minimum(recorded.sent[roots] // STEP_NS, len(recorded.steps) - 1)]]
-    if not len(calm):
+    its = roots[calm[recorded.steps.at(recorded.sent[roots])]]
+    if not len(its):
         return np.empty(0, dtype=np.uint32)
-    took = (recorded.departure[calm] - recorded.sent[calm]).astype(np.float64)
-    groups, which = np.unique(recorded.group[calm], return_inverse=True)
+    took = (recorded.departure[its] - recorded.sent[its]).astype(np.float64)
+    groups, which = np.unique(recorded.group[its], return_inverse=True)
     means = np.bincount(which, took) / np.bincount(which)
     return np.asarray(groups[means > HEAVY * took.mean()])
 
 
-def _is_calm(recorded: Recorded, slow: Slow) -> NDArray[np.bool_]:
-    return np.asarray(recorded.steps.covered(slow.calm) > 0.5)
-
-
-def _beyond(recorded: Recorded, slow: Slow, roots: Times, steps: int, held_back: float) -> Times:
+def _beyond(recorded: Recorded, calm: Mask, roots: Times, steps: int, held_back: float) -> Times:
     """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
     sent = recorded.sent[roots]
-    counts = np.bincount(np.minimum(sent // STEP_NS, len(recorded.steps) - 1), minlength=len(recorded.steps))[:steps]
-    per_step = _usual(recorded, slow, counts, held_back)
+    counts = np.bincount(recorded.steps.at(sent), minlength=len(recorded.steps))[:steps]
+    per_step = _usual(calm, counts, held_back)
     found = [
         roots[first + _without_turn(sent[first:last], per_step)]
         for begin, end in _stretches(counts, per_step)
@@ -75,12 +72,12 @@ def _beyond(recorded: Recorded, slow: Slow, roots: Times, steps: int, held_back:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def _usual(recorded: Recorded, slow: Slow, counts: Times, held_back: float) -> float:
+def _usual(calm: Mask, counts: Times, held_back: float) -> float:
     """Return how many requests would be sent in a step without any burst. The number is the highest of three: the mean
     in calm time; the mean over all steps, because this many may come evenly; and the number that clients would send if
     none had to wait."""
-    calm = _is_calm(recorded, slow)[: len(counts)]
-    in_calm = counts[calm].mean() if calm.sum() * STEP_NS >= SECOND else 0.0
+    its = calm[: len(counts)]
+    in_calm = counts[its].mean() if its.sum() * STEP_NS >= SECOND else 0.0
     return float(max(in_calm, counts.mean() + held_back))
 
 

@@ -115,7 +115,7 @@ class _Here:
     behind: Mask
     """The visit spent most of its time in a call that took long by itself."""
     known: int
-    """This is the number of places in the topology; 0 means that the topology does not give it."""
+    """The server serves this many visits at once; 0 means that the number is not known."""
 
     @cached_property
     def lasted(self) -> Times:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.spans import Spans
+from tailrace.diagnosis.spans import Spans, overlap
 from tailrace.diagnosis.tables import SILENT
 from tailrace.diagnosis.view import View
 
@@ -24,11 +23,11 @@ FIRST = 2**62
 
 def rows(view: View, stretches: Spans, schema: pl.Schema) -> pl.DataFrame:
     """Return the silences in these stretches that held a worker, as visits that nobody answered."""
-    found = [(server, *one) for server in view.servers for one in _holding(view, server).tolist()]
+    found = ((server, _holding(view, server)) for server in view.servers)
     inside = [
-        (server, begin, end)
-        for server, begin, end in found
-        if ((stretches[:, 0] < end) & (stretches[:, 1] > begin)).any()
+        (server, *one)
+        for server, table in found
+        for one in table[overlap(stretches, table[:, 0], table[:, 1]) > 0].tolist()
     ]
     moments = {"server": pl.String, "begin": pl.Int64, "end": pl.Int64}
     frame = pl.DataFrame(inside, schema=moments, orient="row").with_row_index("number")
@@ -54,11 +53,7 @@ def _holding(view: View, server: str) -> Spans:
     silences, stays = np.concatenate(each), view.stays[server]
     begin, end = silences[:, 0], silences[:, 1]
     slack = ((end - begin) * ALIKE).astype(np.int64)
-    left = _count(stays.departures, begin + (end - begin) // 2, end - slack)
-    after = _count(stays.departures, end - slack, end + slack)
+    edges = np.column_stack((begin + (end - begin) // 2, end - slack, end + slack))
+    left, after = stays.departed(edges).T
     waited = stays.queue(end - slack)
     return np.asarray(silences[(left == 0) & (after > 0) & (waited > 0)])
-
-
-def _count(moments: Times, begin: Times, end: Times) -> Times:
-    return np.searchsorted(moments, end) - np.searchsorted(moments, begin)

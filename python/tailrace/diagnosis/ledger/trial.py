@@ -43,7 +43,7 @@ class Removable:
     def of(cls, seen: Seen, account: Account) -> Removable:
         recorded = account.recorded
         repeated, first_attempts = retries.repeated(seen.view, recorded)
-        beyond = bursts.beyond(recorded, seen.slow, repeated)
+        beyond = bursts.beyond(recorded, seen.calm, repeated)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         still_slow = {

@@ -321,8 +321,7 @@ def _verdict(
         ahead(frozenset[Line]().union(*(causes[name] for name in some)) for some in subsets)
     worth = shapley(players, remain) if as_it_was else {}
     rest = causes.get(UNKNOWN, frozenset())
-    known = frozenset(lines) - rest
-    worth[UNKNOWN] = float(left(known) - left(frozenset(lines))) if rest else 0.0
+    worth[UNKNOWN] = float(left(everything) - left(frozenset(lines))) if rest else 0.0
     worth = {name: value for name, value in worth.items() if value > 0.0}
     ahead(frozenset({line}) for name in worth for line in causes[name])
     charged = sum(worth.values())
