@@ -29,6 +29,8 @@ from tailrace.topology import Call, Server, Topology
 
 _NONE, _ROOT, _ORPHAN, _UNKNOWN = -1, -2, -3, -4
 _CONTAINERS = ("server", "consumer")
+Spans = Iterator[tuple[Span | None, bool]]
+"""Spans, and whether a store moved the times of each; None for one without an id, a time or a service."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Form:
 
     opening: re.Pattern[str] | None
     resume: re.Pattern[str]
-    spans: Callable[[Any, Names], Iterator[tuple[Span | None, bool]]]
+    spans: Callable[[Any, Names], Spans]
 
 
 def read(sources: Sequence[Source], form: str) -> tuple[Found, tuple[int, ...]]:
@@ -62,13 +64,13 @@ def read(sources: Sequence[Source], form: str) -> tuple[Found, tuple[int, ...]]:
     return found, counts
 
 
-def _elements(source: Source, found: Found, form: str, names: Names) -> Iterator[tuple[Span | None, bool]]:
+def _elements(source: Source, found: Found, form: str, names: Names) -> Spans:
     known = FORMS[form]
     for _, element in elements(source, found, known.resume, known.opening):
         yield from known.spans(element, names)
 
 
-def _messages(source: Source, found: Found, names: Names) -> Iterator[tuple[Span | None, bool]]:
+def _messages(source: Source, found: Found, names: Names) -> Spans:
     data, at = source.path.read_bytes(), 0
     while at < len(data):
         length = int.from_bytes(data[at : at + 4], "big")
@@ -83,7 +85,7 @@ def _messages(source: Source, found: Found, names: Names) -> Iterator[tuple[Span
             found.lose("damaged elements", 1)
 
 
-def of_otlp(element: Any, names: Names) -> Iterator[Span | None]:
+def of_otlp(element: Any, names: Names) -> Spans:
     batch = table(element)
     for resource in rows(batch.get("resourceSpans") or batch.get("batches")):
         about = _otlp_values(table(resource.get("resource")).get("attributes"))
@@ -111,7 +113,7 @@ def _otlp_values(attributes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _jaeger(element: Any, names: Names) -> Iterator[Span | None]:
+def _jaeger(element: Any, names: Names) -> Spans:
     trace = table(element)
     processes = table(trace.get("processes"))
     for span in rows(trace.get("spans")):
@@ -136,7 +138,7 @@ _MOVED = re.compile(r"timestamps? (?:was|were) adjusted|clock skew adjust(?:ed|m
 """Jaeger's warnings. It also warns of a skew for which it adjusted nothing."""
 
 
-def _zipkin(element: Any, names: Names) -> Iterator[Span | None]:
+def _zipkin(element: Any, names: Names) -> Spans:
     for span in rows(element if isinstance(element, list) else [element]):
         values = {**table(span.get("tags"))}
         remote = table(span.get("remoteEndpoint"))
@@ -169,7 +171,7 @@ def _micro(value: Any) -> int | None:
     return whole * units.MICROSECOND if whole is not None and whole < 10**17 else None
 
 
-def _of_message(traces: Any, names: Names) -> Iterator[Span | None]:
+def _of_message(traces: Any, names: Names) -> Spans:
     """The spans of TracesData, or of the body of an export request, which has the same fields."""
     for resource in traces.resource_spans:
         about = _values(resource.resource.attributes)

@@ -94,12 +94,12 @@ def test_metrics_of_otlp_in_messages_show_the_same_as_lines_of_json(packed: str,
         messages = [
             zstd.compress(line.encode() if packed == "json" else m) for line, m in zip(lines, messages, strict=True)
         ]
-    (tmp_path / "metrics.otlp").write_bytes(framed([*messages, b"\x0a\x05ab"]))
+    (tmp_path / "metrics.otlp").write_bytes(framed([*messages, b"\x0a\x05ab", b"\x28\xb5\x2f\xfdx"]))
     run, expected = (
         readers.read(path) for path in (tmp_path / "metrics.otlp", FILES / "otlpmetrics" / "metrics.jsonl")
     )
     assert_frame_equal(run.samples().collect(), expected.samples().collect())
-    assert run.lost()["metrics.otlp: damaged elements"] == 1
+    assert run.lost()["metrics.otlp: damaged elements"] == 2
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,13 @@ pub const ZSTD_WINDOW_LOG: u32 = 29;
 pub const EXPANSION_FREE: u64 = 32 * MIB;
 /// … plus so many times its length.
 pub const EXPANSION: u64 = 128;
+/// Bytes of one element (a trace, a batch of spans) in a long JSON file. Python has the same bound.
+pub const JSON_ELEMENT: usize = 16 << 20;
+/// Damaged elements of a JSON file after which reading ends: each may take as long as the largest element. Python has the
+/// same bound.
+pub const JSON_DAMAGED: u32 = 1_000;
+/// A message of OTLP, packed or unpacked. Python has the same bound.
+pub const OTLP_MESSAGE: usize = 64 << 20;
 /// Moments beyond ±146 years around the epoch are damage, and would overflow the differences of two moments.
 pub const MOMENT_MAX: i64 = 1 << 62;
 /// A duration beyond a year is damage: 366 days.

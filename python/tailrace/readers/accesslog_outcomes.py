@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -29,8 +30,8 @@ from tailrace.readers.accesslog_rows import (
 
 _TIMER_MAX_MS = YEAR_NS // units.MILLISECOND
 _NAME_MAX, _FLAGS_MAX = 255, 60
-_DURATION_MAX_NS = 10**9 * units.MILLISECOND
-"""The slow reader takes longer ones for damage."""
+_BELIEVED_MAX_NS = 10**9 * units.MILLISECOND
+"""The slow reader takes a longer duration for damage."""
 
 
 def _duration(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
@@ -105,7 +106,7 @@ def _of_envoy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) 
         check(not rows[column].null_count())
     check(rows["received"].null_count() in (0, rows.height) and rows["status"].is_between(0, 999).all())
     numbers(rows["received"])
-    check((duration < _DURATION_MAX_NS).all())
+    check((duration < _BELIEVED_MAX_NS).all())
     flags = rows["flags"].cast(pl.String).fill_null("-")
     check(flags.str.len_bytes().is_between(1, _FLAGS_MAX).all())
     code = rows["status"].cast(pl.String)
@@ -164,7 +165,7 @@ def _of_balancer(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int
     check(not rows["bytes"].null_count() and (numbers(rows["received"]) != NONE).all())
     address = each(rows["address"], lambda text: None if text in ("-", None) else text, pl.String)
     called = _called(status, address, numbers(rows["took"]), answer)
-    return Outcomes(**{**vars(called), "before": numbers(rows["before"])})
+    return replace(called, before=numbers(rows["before"]))
 
 
 def _of_balancers_times(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
@@ -184,7 +185,7 @@ def _of_w3cs_times(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
 
 
 def _of_w3c(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
-    check((duration < _DURATION_MAX_NS).all())
+    check((duration < _BELIEVED_MAX_NS).all())
     status = each(rows["status"], lambda code: status_of(code or "") or "abandoned", pl.String)
     nobody = pl.Series([None], dtype=pl.String).new_from_index(0, rows.height)
     return _called(status, nobody, duration, nobody)

@@ -20,8 +20,6 @@ else:
     from backports import zstd
 
 LENGTH = 4
-DAMAGED = b"\xff"
-"""Bytes that are no message."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _EXAMINED = 4096
 
@@ -46,7 +44,7 @@ def _unpacked_beginning(data: bytes) -> bytes:
 
 
 def messages(source: Source, found: Found) -> Iterator[bytes]:
-    """The messages of a file, unpacked; `DAMAGED` in place of one that cannot be unpacked."""
+    """The messages of a file, unpacked; one that cannot be unpacked is counted as damaged."""
     (_, framed), buffer = beginning(source.head()), b""
     name = source.path.name
     for block in source.blocks(found):
@@ -59,7 +57,7 @@ def messages(source: Source, found: Found) -> Iterator[bytes]:
                 return
             if len(buffer) - at - LENGTH < length:
                 break
-            yield _unpacked(buffer[at + LENGTH : at + LENGTH + length])
+            yield from _unpacked(buffer[at + LENGTH : at + LENGTH + length], found)
             at += LENGTH + length
         buffer = buffer[at:]
         if len(buffer) > OTLP_MESSAGE + LENGTH:
@@ -68,13 +66,14 @@ def messages(source: Source, found: Found) -> Iterator[bytes]:
     if buffer and framed:
         found.stopped(name, "its last message is cut")
     elif buffer:
-        yield _unpacked(buffer)
+        yield from _unpacked(buffer, found)
 
 
-def _unpacked(message: bytes) -> bytes:
-    if not message.startswith(_ZSTD):
-        return message
-    try:
-        return zstd.ZstdDecompressor().decompress(message, max_length=OTLP_MESSAGE)
-    except zstd.ZstdError:
-        return DAMAGED
+def _unpacked(message: bytes, found: Found) -> Iterator[bytes]:
+    if message.startswith(_ZSTD):
+        try:
+            message = zstd.ZstdDecompressor().decompress(message, max_length=OTLP_MESSAGE)
+        except zstd.ZstdError:
+            found.lose("damaged elements", 1)
+            return
+    yield message

@@ -14,11 +14,11 @@ from tailrace.readers.receiving import CONNECTIONS_MAX, Spool
 
 _THREADS = 4
 """A call only writes its message into a file."""
-_CALLS = {
-    f"/opentelemetry.proto.collector.{package}.v1.{service}/Export": package
-    for package, service in (("trace", "TraceService"), ("metrics", "MetricsService"))
+_SIGNALS = {
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
+    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
 }
-_SIGNALS = {"trace": "traces", "metrics": "metrics"}
+"""What each call of OTLP's services sends."""
 _OPTION = "--listen-grpc"
 
 
@@ -63,10 +63,10 @@ class _Exports:
         self._spool = spool
 
     def service(self, call: Any) -> Any:
-        package = _CALLS.get(call.method)
-        if package is None:
+        signal = _SIGNALS.get(call.method)
+        if signal is None:
             return None
-        return self._grpc.unary_unary_rpc_method_handler(partial(self._export, _SIGNALS[package]))
+        return self._grpc.unary_unary_rpc_method_handler(partial(self._export, signal))
 
     def _export(self, signal: str, message: bytes, context: Any) -> bytes:
         if message and not self._spool.add(signal, message):

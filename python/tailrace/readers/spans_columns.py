@@ -13,11 +13,10 @@ from tailrace import _core
 from tailrace.readers import room
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found
-from tailrace.readers.spans import Span, interaction_of_label, status_of_outcome
+from tailrace.readers.spans import NUMBERED, Kind, Span, interaction_of_label, status_of_outcome
 
-SERVER, CLIENT, PRODUCER, CONSUMER = 2, 3, 4, 5
-"""OTLP's numbers of kinds."""
-_KINDS = {"server": SERVER, "client": CLIENT, "producer": PRODUCER, "consumer": CONSUMER, "": 0}
+_KINDS: dict[Kind, int] = {"": 0, **{kind: int(number) for number, kind in NUMBERED.items()}}
+SERVER, CLIENT = _KINDS["server"], _KINDS["client"]
 _MOVED, _CHOSEN = 1, 2
 _AT_ONCE = 10_000
 _CACHED_MAX = 1 << 16
@@ -128,7 +127,8 @@ class Linked:
         self.texts = texts
         self.above: Numbers = links["above"].to_numpy()
         self.container: Numbers = links["container"].to_numpy()
-        """The nearest span of a server or consumer above a span; else `ROOT`, or `ORPHAN`."""
+        """The nearest span of a server or consumer above a span; else `ROOT`, or a smaller number where a
+        parent is missing or spans are above themselves."""
         self.order = np.array(order, dtype=np.int64)
         """The servers and consumers, each after its container."""
         self.begin, self.end = (frame[name].to_numpy().copy() for name in ("begin", "end"))

@@ -51,6 +51,8 @@ for _role, _words in _ALIASES.items():
 _ALIBABA = {"traceid", "timestamp", "rpcid", "um", "dm", "interface", "rt"}
 """Columns of the call graphs that Alibaba published: a row for each call of the microservice `dm` by `um`."""
 _NOWHERE = ("", "(?)", "NAN", "UNKNOWN", "UNAVAILABLE")
+_TEMPO = {"TraceID", "rs"}
+"""Columns of the blocks of Tempo."""
 _NEEDED = {"trace", "span", "service", "begin"}
 _SCALES = {"ns": 1, "nano": 1, "us": units.MICROSECOND, "ms": units.MILLISECOND}
 
@@ -72,45 +74,49 @@ def is_table(text: str) -> bool:
 
 def is_mapped(source: Source) -> bool:
     """Whether a table has all columns that the user's mapping names."""
-    if source.mapping is None:
-        return False
+    return source.mapping is not None and _mapping(source, _names(source)) is not None
+
+
+def is_parquet(source: Source) -> bool:
+    """Whether a Parquet file contains spans: its schema shows it."""
+    names = _names(source)
+    return set(names) >= _TEMPO or bool(columns(names))
+
+
+def _names(source: Source) -> list[str]:
+    """The columns of a table; none where a file is no table."""
     head = source.head()
-    if head.startswith(b"PAR1"):
-        with suppress(*tables.FAULTS, InputError):
-            tables.shape(source.path)
-            names = tables.scan(source.path).collect_schema().names()
-            return set(names) >= set(source.mapping.roles().values())
-        return False
-    text = text_head(head)
-    return text is not None and set(_header(text)) >= set(source.mapping.roles().values())
+    if not head.startswith(b"PAR1"):
+        text = text_head(head)
+        return _header(text) if text is not None else []
+    with suppress(*tables.FAULTS, InputError):
+        tables.shape(source.path)
+        return tables.scan(source.path).collect_schema().names()
+    return []
 
 
 def _header(text: str) -> list[str]:
     return fields(text.lstrip("\ufeff").split("\n", 1)[0].strip(), ",")
 
 
-def _roles(source: Source, names: list[str]) -> dict[str, str]:
-    if source.mapping is not None and set(names) >= set(source.mapping.roles().values()):
-        return source.mapping.roles()
-    return columns(names)
+def _mapping(source: Source, names: list[str]) -> Mapped | None:
+    """The user's mapping, if a table with these columns has all that it names."""
+    mapping = source.mapping
+    return mapping if mapping is not None and set(names) >= set(mapping.roles().values()) else None
 
 
-def is_parquet(source: Source) -> bool:
-    """Whether a Parquet file contains spans: its schema shows it."""
-    with suppress(*tables.FAULTS, InputError):
-        tables.shape(source.path)
-        names = tables.scan(source.path).collect_schema().names()
-        return {"TraceID", "rs"} <= set(names) or bool(columns(names))
-    return False
+def _roles(mapping: Mapped | None, names: list[str]) -> dict[str, str]:
+    return mapping.roles() if mapping is not None else columns(names)
 
 
 def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | None]:
     try:
         frame = tables.scan(source.path)
         schema = frame.collect_schema().names()
-        roles = _roles(source, schema)
-        tempo = {"TraceID", "rs"} <= set(schema) and not is_mapped(source)
-        wanted = ["TraceID", "rs"] if tempo else sorted(set(roles.values()))
+        mapping = _mapping(source, schema)
+        roles = _roles(mapping, schema)
+        tempo = set(schema) >= _TEMPO and mapping is None
+        wanted = sorted(_TEMPO if tempo else set(roles.values()))
         table = (
             row
             for start in range(0, tables.shape(source.path).rows, _AT_ONCE)
@@ -120,7 +126,7 @@ def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | 
             for row in table:
                 yield from _of_tempo(row, names)
         else:
-            yield from _of_rows(table, roles, source, names, found)
+            yield from _of_rows(table, roles, mapping, names, found)
     except tables.FAULTS as error:
         raise tables.unreadable(source.path, error) from error
 
@@ -133,15 +139,16 @@ def read_csv(source: Source, found: Found, names: Names) -> Iterator[Span | None
             else:
                 found.damaged(source.path.name, number)
 
-    roles = _roles(source, _header(text_head(source.head()) or ""))
-    return _of_rows(whole(), roles, source, names, found)
+    header = _names(source)
+    mapping = _mapping(source, header)
+    return _of_rows(whole(), _roles(mapping, header), mapping, names, found)
 
 
 def _of_rows(
-    table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], source: Source, names: Names, found: Found
+    table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], mapping: Mapped | None, names: Names, found: Found
 ) -> Iterator[Span | None]:
     if "rpcid" not in roles:
-        return _flat(table, roles, source.mapping if is_mapped(source) else None, names)
+        return _flat(table, roles, mapping, names)
     found.undated = True
     found.notes.append("the times of these calls count from the start of their collection, and are dated 2000-01-01")
     return (_of_alibaba(row, names) for row in table)

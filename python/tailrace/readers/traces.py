@@ -1,7 +1,7 @@
 """Traces: the spans of all files, and the visits that they show (`spans_visits`).
 
 Spans come in any order and in several files, which are read together. A span whose parent is missing is a visit without
-a caller; cycles, and spans that end before they begin, are counted and left out.
+a caller. Cycles are cut, and their spans stay visits. Spans that end before they begin are counted and left out.
 """
 
 from __future__ import annotations
@@ -30,21 +30,29 @@ def _reader_of(source: Source) -> Callable[[Source, Found, Spans], None] | None:
     """What reads the spans of a file."""
     head = source.head()
     if spans_tables.is_mapped(source) and not head.startswith(b"PAR1"):
-        return lambda source, found, spans: spans.add_each(spans_tables.read_csv(source, found, spans.names), found)
+        return _csv
     return _reader_by_head(head)
 
 
 def _reader_by_head(head: bytes) -> Callable[[Source, Found, Spans], None] | None:
     """What reads the spans of a file that begins so."""
     if head.startswith(b"PAR1"):
-        return lambda source, found, spans: spans.add_each(spans_tables.read_parquet(source, found, spans.names), found)
+        return _parquet
     form = spans_cut.form_of(head)
     if form is not None:
         return lambda source, found, spans: spans_cut.read(source, found, form, spans)
     text = text_head(head)
     if text is not None and spans_tables.is_table(text):
-        return lambda source, found, spans: spans.add_each(spans_tables.read_csv(source, found, spans.names), found)
+        return _csv
     return None
+
+
+def _csv(source: Source, found: Found, spans: Spans) -> None:
+    spans.add_each(spans_tables.read_csv(source, found, spans.names), found)
+
+
+def _parquet(source: Source, found: Found, spans: Spans) -> None:
+    spans.add_each(spans_tables.read_parquet(source, found, spans.names), found)
 
 
 def together(source: Source) -> str:

@@ -284,5 +284,4 @@ impl Sheet {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -25,7 +25,7 @@ impl State<'_> {
                 *turn = ((chosen + 1) % n) as u32;
                 chosen
             }
-            Chooser::ByPolicy(balancer, policy) => {
+            Chooser::ByPolicy(balancer) => {
                 let Some(recorded) = candidate(candidates, self.place[i]) else {
                     return;
                 };
@@ -35,7 +35,7 @@ impl State<'_> {
                     server.in_service + server.accept_queue.len() as u32
                 };
                 let key = self.net.visits.sent[i] as u64;
-                again(balancer, policy, now, recorded, key, inside)
+                again(balancer, now, recorded, key, inside)
             }
         };
         (self.place[i], self.pool[i]) = candidates[chosen];
@@ -76,7 +76,7 @@ impl State<'_> {
     pub(super) fn balancer(&mut self, call: u32) -> Option<(&mut Balancer, usize)> {
         let choice = self.net.choice[call as usize] as usize;
         match self.choosers.get_mut(choice)? {
-            Chooser::ByPolicy(balancer, _) => {
+            Chooser::ByPolicy(balancer) => {
                 let chosen = candidate(&self.net.choices[choice], self.place[call as usize])?;
                 Some((balancer, chosen))
             }

@@ -24,7 +24,7 @@ pub(super) enum Chooser {
     AsRecorded,
     /// The candidate whose turn it is.
     InTurn(u32),
-    ByPolicy(Box<Balancer>, Policy),
+    ByPolicy(Box<Balancer>),
 }
 
 impl Chooser {
@@ -33,7 +33,7 @@ impl Chooser {
             Choosing::InTurn => Chooser::InTurn(0),
             Choosing::ByPolicy(policy) if (1..=CANDIDATES).contains(&candidates) => {
                 let balancer = Balancer::new(policy, candidates, 0);
-                Chooser::ByPolicy(Box::new(balancer), policy.clone())
+                Chooser::ByPolicy(Box::new(balancer))
             }
             _ => Chooser::AsRecorded,
         }
@@ -44,14 +44,12 @@ impl Chooser {
 /// leaves to chance.
 pub(super) fn again(
     balancer: &mut Balancer,
-    policy: &Policy,
     now: i64,
     recorded: usize,
     key: u64,
     inside: impl Fn(usize) -> u32,
 ) -> usize {
-    let draws = matches!(policy, Policy::PowerOfTwo);
-    if !draws && balancer.possible(now, &inside) >> recorded & 1 == 1 {
+    if !balancer.draws() && balancer.possible(now, &inside) >> recorded & 1 == 1 {
         balancer.took(recorded);
         return recorded;
     }

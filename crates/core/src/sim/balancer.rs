@@ -60,6 +60,11 @@ impl Balancer {
         }
     }
 
+    /// Whether the policy draws the candidates of which it looks at the data.
+    pub fn draws(&self) -> bool {
+        matches!(self.policy, Policy::PowerOfTwo)
+    }
+
     /// A candidate that is not in `tried`. `inside`: requests in a candidate now.
     pub fn choose(
         &mut self,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
-use crate::json::Scalar;
+use crate::json::{Parser, Result, Scalar};
 
 /// Which attributes answer which question: for each, the keys of its answer, the best first. Conventions were renamed, so
 /// there are several.
@@ -181,6 +181,30 @@ impl<'t> Attributes<'t> {
             }
         }
     }
+}
+
+/// Reads `[{"key": "http.route", "value": …}]`; `read` reads a value.
+pub fn pairs<'t>(
+    parser: &mut Parser<'t>,
+    known: &Known,
+    into: &mut Attributes<'t>,
+    read: impl Fn(&mut Parser<'t>) -> Result<Scalar<'t>>,
+) -> Result<()> {
+    parser.objects(|parser| {
+        let (mut slot, mut value) = (None, Scalar::Null);
+        parser.object(|parser, key| {
+            match key {
+                b"key" => slot = parser.scalar()?.text().and_then(|key| known.slot(key)),
+                b"value" => value = read(parser)?,
+                _ => parser.skip()?,
+            }
+            Ok(())
+        })?;
+        if let Some(slot) = slot {
+            into.set(slot, value);
+        }
+        Ok(())
+    })
 }
 
 /// The value without what makes its text too long.

@@ -11,11 +11,9 @@ use std::io::Read;
 use super::attributes::Known;
 use super::sheet::Sheet;
 use super::{otlp, protobuf, Ending};
-use crate::bounds::{EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG};
+use crate::bounds::{EXPANSION, EXPANSION_FREE, OTLP_MESSAGE, ZSTD_WINDOW_LOG};
 use crate::json::Parser;
 
-/// The largest message, packed or unpacked, as in python/tailrace/bounds.py.
-const MESSAGE_MAX: usize = 64 << 20;
 const LENGTH: usize = 4;
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 /// Rows that are given back at once: packed messages may have far more spans than a block has bytes.
@@ -23,58 +21,50 @@ const ROWS_MAX: usize = 1 << 20;
 
 pub struct Frames {
     framed: bool,
-    buffer: Vec<u8>,
     /// Bytes of packed messages, and what they unpacked to.
     packed: u64,
     unpacked: u64,
-    stopped: bool,
 }
 
 impl Frames {
     pub fn new(framed: bool) -> Self {
         Frames {
             framed,
-            buffer: Vec::new(),
             packed: 0,
             unpacked: 0,
-            stopped: false,
         }
     }
 
-    pub fn feed(
+    /// Reads the messages that are complete; returns how many bytes were read.
+    pub fn consume(
         &mut self,
-        block: &[u8],
+        buffer: &[u8],
         last: bool,
         known: &Known,
         sheet: &mut Sheet,
         found: &mut Ending,
-    ) {
-        if self.stopped {
-            return;
-        }
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.extend_from_slice(block);
+    ) -> usize {
         let mut at = 0;
         while let Some(length) = self.next_length(&buffer[at..], last) {
-            if length > MESSAGE_MAX {
-                self.stop(found, too_long(length));
-                return;
+            if length > OTLP_MESSAGE {
+                found.stopped = Some(too_long(length));
+                return buffer.len();
             }
             at += if self.framed { LENGTH } else { 0 };
             self.message(&buffer[at..at + length], known, sheet, found);
             at += length;
             found.more = sheet.rows() >= ROWS_MAX;
-            if self.stopped || found.more {
-                break;
+            if found.more || found.stopped.is_some() {
+                return at;
             }
         }
-        buffer.drain(..at);
-        if buffer.len() > MESSAGE_MAX + LENGTH && !found.more {
-            self.stop(found, too_long(buffer.len()));
-        } else if last && !buffer.is_empty() && !found.more && !self.stopped {
-            self.stop(found, "its last message is cut".to_owned());
+        let rest = buffer.len() - at;
+        if rest > OTLP_MESSAGE + LENGTH {
+            found.stopped = Some(too_long(rest));
+        } else if last && rest > 0 {
+            found.stopped = Some("its last message is cut".to_owned());
         }
-        self.buffer = buffer;
+        at
     }
 
     /// The length of the message that begins here, if all of it is here or if it is too long.
@@ -84,7 +74,7 @@ impl Frames {
         }
         let length = u32::from_be_bytes(*buffer.first_chunk()?);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        (length > MESSAGE_MAX || buffer.len() - LENGTH >= length).then_some(length)
+        (length > OTLP_MESSAGE || buffer.len() - LENGTH >= length).then_some(length)
     }
 
     fn message(&mut self, packed: &[u8], known: &Known, sheet: &mut Sheet, found: &mut Ending) {
@@ -110,15 +100,8 @@ impl Frames {
         self.unpacked += message.len() as u64;
         if self.unpacked > EXPANSION_FREE + EXPANSION * self.packed {
             let many = "its messages expand to more than 128 times their size; unpack it to read all of it";
-            self.stop(found, many.to_owned());
+            found.stopped = Some(many.to_owned());
         }
-    }
-
-    fn stop(&mut self, found: &mut Ending, why: String) {
-        self.stopped = true;
-        self.buffer = Vec::new();
-        found.stopped = Some(why);
-        found.more = false;
     }
 }
 
@@ -140,7 +123,7 @@ fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
     let mut decoder = zstd::Decoder::new(packed).ok()?;
     decoder.window_log_max(ZSTD_WINDOW_LOG).ok()?;
     let mut message = Vec::new();
-    let most = u64::try_from(MESSAGE_MAX).ok()? + 1;
+    let most = u64::try_from(OTLP_MESSAGE).ok()? + 1;
     decoder.take(most).read_to_end(&mut message).ok()?;
-    (message.len() <= MESSAGE_MAX).then_some(message)
+    (message.len() <= OTLP_MESSAGE).then_some(message)
 }

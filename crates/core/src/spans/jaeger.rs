@@ -8,10 +8,10 @@ use regex::bytes::Regex;
 use rustc_hash::FxHashMap;
 
 use super::attributes::{
-    beginning, Attributes, Known, ERROR, KIND, OTEL_STATUS, SAMPLER, SAMPLER_PARAM,
+    beginning, pairs, Attributes, Known, ERROR, KIND, OTEL_STATUS, SAMPLER, SAMPLER_PARAM,
 };
-use super::microseconds;
 use super::sheet::{kind_of, Draft, Id, Sheet};
+use super::{end_of, microseconds};
 use crate::json::{Parser, Result, Scalar};
 
 #[derive(Clone, Default)]
@@ -49,10 +49,10 @@ pub fn read<'t>(
         }
         _ => parser.skip(),
     })?;
-    let mut later = later.into_iter();
-    later.try_for_each(|mut parser| {
-        parser.objects(|parser| span(parser, known, moved, &processes, sheet))
-    })
+    for mut parser in later {
+        parser.objects(|parser| span(parser, known, moved, &processes, sheet))?;
+    }
+    Ok(())
 }
 
 fn process<'t>(parser: &mut Parser<'t>, known: &Known) -> Result<Process<'t>> {
@@ -102,10 +102,7 @@ fn span<'t>(
     if let Some(process) = process {
         values.complete(&process.tags);
     }
-    span.end = span
-        .begin
-        .zip(microseconds(&took))
-        .map(|(begin, took)| begin + took);
+    span.end = end_of(span.begin, &took);
     let value = |slot| values.get(slot).and_then(Scalar::text);
     span.kind = value(KIND).map_or(0, kind_of);
     span.failed = values.get(ERROR) == Some(&Scalar::Bool(true))
@@ -115,7 +112,7 @@ fn span<'t>(
         span.kept = values.get(SAMPLER_PARAM).and_then(Scalar::number);
     }
     let service = process.and_then(|process| process.service.text());
-    let service = service.map_or(0, |name| sheet.texts.number(name));
+    let service = sheet.texts.number(service);
     sheet.add(&span, service, &values, known);
     Ok(())
 }
@@ -140,19 +137,5 @@ fn parent<'t>(parser: &mut Parser<'t>) -> Result<Scalar<'t>> {
 
 /// `[{"key": "http.status_code", "type": "int64", "value": 200}]`
 fn tags<'t>(parser: &mut Parser<'t>, known: &Known, into: &mut Attributes<'t>) -> Result<()> {
-    parser.objects(|parser| {
-        let (mut slot, mut value) = (None, Scalar::Null);
-        parser.object(|parser, key| {
-            match key {
-                b"key" => slot = parser.scalar()?.text().and_then(|key| known.slot(key)),
-                b"value" => value = parser.scalar()?,
-                _ => parser.skip()?,
-            }
-            Ok(())
-        })?;
-        if let Some(slot) = slot {
-            into.set(slot, value);
-        }
-        Ok(())
-    })
+    pairs(parser, known, into, Parser::scalar)
 }

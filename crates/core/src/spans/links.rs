@@ -9,8 +9,10 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt64Type, UInt8Type};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
-use arrow_schema::{ArrowError, Field, Schema};
+use arrow_schema::ArrowError;
 use rustc_hash::FxHashMap;
+
+use super::sheet::{CONSUMER, SERVER};
 
 /// A span that was not there, in place of its number …
 const NONE: i64 = -1;
@@ -19,9 +21,6 @@ const ROOT: i64 = -2;
 /// … or because a parent is missing, as for spans that are above themselves.
 const ORPHAN: i64 = -3;
 const UNKNOWN: i64 = -4;
-
-const SERVER: u8 = 2;
-const CONSUMER: u8 = 5;
 
 /// The spans in the order of their files.
 #[derive(Default)]
@@ -106,17 +105,16 @@ impl Links {
 
     /// The columns `row`, `above` and `container`, and the order.
     pub fn into_columns(self) -> Result<(RecordBatch, Vec<u32>), ArrowError> {
-        let columns: [(&str, ArrayRef); 3] = [
-            ("row", Arc::new(UInt32Array::from(self.row))),
-            ("above", Arc::new(Int64Array::from(self.above))),
-            ("container", Arc::new(Int64Array::from(self.container))),
+        let columns: [(&str, ArrayRef, bool); 3] = [
+            ("row", Arc::new(UInt32Array::from(self.row)), false),
+            ("above", Arc::new(Int64Array::from(self.above)), false),
+            (
+                "container",
+                Arc::new(Int64Array::from(self.container)),
+                false,
+            ),
         ];
-        let fields = columns.iter();
-        let fields: Vec<_> = fields
-            .map(|(name, column)| Field::new(*name, column.data_type().clone(), false))
-            .collect();
-        let columns = columns.into_iter().map(|(_, column)| column).collect();
-        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+        let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
         Ok((rows, self.order))
     }
 

@@ -21,6 +21,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use regex::bytes::Regex;
 
+use crate::bounds::{JSON_DAMAGED, JSON_ELEMENT};
 use crate::json::{Fault, Parser, Scalar};
 use attributes::Known;
 pub use attributes::Plan;
@@ -28,10 +29,6 @@ use frames::Frames;
 pub use sheet::key;
 use sheet::Sheet;
 
-/// Bytes of an element (a trace, a batch of spans), as in python/tailrace/bounds.py.
-const ELEMENT_MAX: usize = 16 << 20;
-/// Damaged elements of a file after which reading ends: each may take as long as the largest element.
-const DAMAGED_MAX: u32 = 1_000;
 const US: i64 = 1_000;
 const BEGIN: &str = r"(?-u)\A(?:\s|\xEF\xBB\xBF)*";
 
@@ -77,6 +74,9 @@ pub struct Cut {
 pub struct Cutter {
     known: Known,
     reader: Reader,
+    /// What was given and is not read yet.
+    buffer: Vec<u8>,
+    stopped: bool,
 }
 
 enum Reader {
@@ -92,20 +92,31 @@ impl Cutter {
             Form::Frames | Form::Message => Reader::Frames(Frames::new(form == Form::Frames)),
             _ => Reader::Elements(Elements::new(form).map_err(|error| error.to_string())?),
         };
-        Ok(Cutter { known, reader })
+        Ok(Cutter {
+            known,
+            reader,
+            buffer: Vec::new(),
+            stopped: false,
+        })
     }
 
     /// The spans of the next block of the file; `last` after the last one.
     pub fn feed(&mut self, block: &[u8], last: bool) -> Result<Cut, ArrowError> {
         let mut sheet = Sheet::default();
         let mut found = Ending::default();
-        match &mut self.reader {
-            Reader::Elements(elements) => {
-                elements.feed(block, last, &self.known, &mut sheet, &mut found);
-            }
-            Reader::Frames(frames) => {
-                frames.feed(block, last, &self.known, &mut sheet, &mut found);
-            }
+        if !self.stopped {
+            let (known, buffer) = (&self.known, &mut self.buffer);
+            buffer.extend_from_slice(block);
+            let read = match &mut self.reader {
+                Reader::Elements(elements) => {
+                    elements.consume(buffer, last, known, &mut sheet, &mut found)
+                }
+                Reader::Frames(frames) => {
+                    frames.consume(buffer, last, known, &mut sheet, &mut found)
+                }
+            };
+            buffer.drain(..read);
+            self.stopped = found.stopped.is_some();
         }
         let without = sheet.without;
         let (rows, texts) = sheet.finish()?;
@@ -135,11 +146,9 @@ struct Elements {
     opening: Option<Regex>,
     resume: Regex,
     moved: Regex,
-    buffer: Vec<u8>,
     inside: bool,
     seek: Option<Seek>,
     damaged: u32,
-    stopped: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -168,28 +177,8 @@ impl Elements {
             opening: opening.map(|pattern| Regex::new(&pattern)).transpose()?,
             resume: Regex::new(resume)?,
             moved: jaeger::moved()?,
-            buffer: Vec::new(),
             damaged: 0,
-            stopped: false,
         })
-    }
-
-    fn feed(
-        &mut self,
-        block: &[u8],
-        last: bool,
-        known: &Known,
-        sheet: &mut Sheet,
-        found: &mut Ending,
-    ) {
-        if self.stopped {
-            return;
-        }
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.extend_from_slice(block);
-        let at = self.consume(&buffer, last, known, sheet, found);
-        buffer.drain(..at.min(buffer.len()));
-        self.buffer = buffer;
     }
 
     /// Reads the elements that are complete; returns how many bytes were read.
@@ -235,14 +224,13 @@ impl Elements {
                 continue;
             };
             sheet.back_to(mark);
-            let may_go_on = fault == Fault::Short && buffer.len() - at < ELEMENT_MAX;
+            let may_go_on = fault == Fault::Short && buffer.len() - at < JSON_ELEMENT;
             if may_go_on && !last {
                 return at;
             }
             found.damaged += 1;
             self.damaged += 1;
-            if self.damaged > DAMAGED_MAX {
-                self.stopped = true;
+            if self.damaged > JSON_DAMAGED {
                 let why = "it has more than 1,000 damaged elements; reading stopped there";
                 found.stopped = Some(why.to_owned());
                 return buffer.len();
@@ -285,6 +273,11 @@ fn microseconds(value: &Scalar<'_>) -> Option<i64> {
     us.checked_mul(US)
 }
 
+/// The end of what takes so many microseconds.
+fn end_of(begin: Option<i64>, took: &Scalar<'_>) -> Option<i64> {
+    let (begin, took) = begin.zip(microseconds(took))?;
+    Some(begin + took)
+}
+
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -4,7 +4,7 @@
 //! {"resourceSpans": [{"resource": {…}, "scopeSpans": [{"spans": [{"traceId": …, "kind": 2, …}]}]}]}
 //! ```
 
-use super::attributes::{Attributes, Known, SERVICE};
+use super::attributes::{pairs, Attributes, Known, SERVICE};
 use super::sheet::{kind_of, Draft, Id, Sheet};
 use crate::json::{Parser, Result, Scalar};
 
@@ -35,8 +35,10 @@ fn resource<'t>(parser: &mut Parser<'t>, known: &Known, sheet: &mut Sheet) -> Re
         }
         _ => parser.skip(),
     })?;
-    let mut later = later.into_iter();
-    later.try_for_each(|mut parser| scopes(&mut parser, known, &about, sheet))
+    for mut parser in later {
+        scopes(&mut parser, known, &about, sheet)?;
+    }
+    Ok(())
 }
 
 fn scopes<'t>(
@@ -45,8 +47,7 @@ fn scopes<'t>(
     about: &Attributes<'t>,
     sheet: &mut Sheet,
 ) -> Result<()> {
-    let service = about.get(SERVICE).and_then(Scalar::text);
-    let service = service.map_or(0, |name| sheet.texts.number(name));
+    let service = sheet.texts.number(about.first(&[SERVICE]));
     let mut values = Attributes::default();
     parser.objects(|parser| {
         parser.object(|parser, key| match key {
@@ -109,21 +110,7 @@ fn has_failed(code: &Scalar<'_>) -> bool {
 
 /// `[{"key": "http.route", "value": {"stringValue": "/x"}}]`; numbers may be text.
 fn attributes<'t>(parser: &mut Parser<'t>, known: &Known, into: &mut Attributes<'t>) -> Result<()> {
-    parser.objects(|parser| {
-        let (mut slot, mut value) = (None, Scalar::Null);
-        parser.object(|parser, key| {
-            match key {
-                b"key" => slot = parser.scalar()?.text().and_then(|key| known.slot(key)),
-                b"value" => value = first_value(parser)?,
-                _ => parser.skip()?,
-            }
-            Ok(())
-        })?;
-        if let Some(slot) = slot {
-            into.set(slot, value);
-        }
-        Ok(())
-    })
+    pairs(parser, known, into, first_value)
 }
 
 fn first_value<'t>(parser: &mut Parser<'t>) -> Result<Scalar<'t>> {

@@ -111,8 +111,7 @@ fn resource(message: &[u8], known: &Known, sheet: &mut Sheet) -> Result<()> {
             }
         }
     }
-    let service = about.get(SERVICE).and_then(Scalar::text);
-    let service = service.map_or(0, |name| sheet.texts.number(name));
+    let service = sheet.texts.number(about.first(&[SERVICE]));
     let mut values = Attributes::default();
     for field in Fields(message) {
         let (2, value) = field? else { continue };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array, UInt8Array,
 };
-use arrow_schema::{ArrowError, Field, Schema};
+use arrow_schema::ArrowError;
 use rustc_hash::FxHashMap;
 
 use super::attributes::{Attributes, Known, PROBABILITY};
@@ -20,11 +20,13 @@ const MOVED: u8 = 1;
 const CHOSEN: u8 = 2;
 
 /// The numbers that OTLP has for kinds; 0 is any other.
-pub const KINDS: [(&[u8], u8); 4] = [
-    (b"server", 2),
+pub const SERVER: u8 = 2;
+pub const CONSUMER: u8 = 5;
+const KINDS: [(&[u8], u8); 4] = [
+    (b"server", SERVER),
     (b"client", 3),
     (b"producer", 4),
-    (b"consumer", 5),
+    (b"consumer", CONSUMER),
 ];
 
 /// A kind by its name, in letters of any case.
@@ -107,7 +109,9 @@ impl Default for Texts {
 }
 
 impl Texts {
-    pub fn number(&mut self, text: &[u8]) -> u32 {
+    /// The number of a text; 0 without one.
+    pub fn number(&mut self, text: Option<&[u8]>) -> u32 {
+        let text = text.unwrap_or_default();
         if let Some(&number) = self.numbers.get(text) {
             return number;
         }
@@ -207,8 +211,7 @@ impl Sheet {
         let outcome = self.outcome(span.failed, values, known);
         self.outcome.push(outcome);
         for (slots, codes) in [(&known.peer, &mut self.peer), (&known.host, &mut self.host)] {
-            let text = values.first(slots);
-            codes.push(text.map_or(0, |text| self.texts.number(text)));
+            codes.push(self.texts.number(values.first(slots)));
         }
         self.kept.push(kept(span, values));
         let chosen = values.has_any(known.chosen);
@@ -231,7 +234,7 @@ impl Sheet {
         if parts.is_none() {
             self.join(span.name.text());
         }
-        self.texts.number(&self.joined)
+        self.texts.number(Some(&self.joined))
     }
 
     fn outcome(&mut self, failed: bool, values: &Attributes<'_>, known: &Known) -> u32 {
@@ -240,7 +243,7 @@ impl Sheet {
         for slots in &known.outcome {
             self.join(values.first(slots));
         }
-        self.texts.number(&self.joined)
+        self.texts.number(Some(&self.joined))
     }
 
     fn join(&mut self, part: Option<&[u8]>) {
@@ -253,29 +256,24 @@ impl Sheet {
     /// The columns, and the texts that their numbers mean.
     pub fn finish(self) -> Result<(RecordBatch, Vec<String>), ArrowError> {
         let codes = |column: Vec<u32>| -> ArrayRef { Arc::new(UInt32Array::from(column)) };
-        let columns: [(&str, ArrayRef); 12] = [
-            ("key", Arc::new(UInt64Array::from(self.key))),
-            ("parent", Arc::new(UInt64Array::from(self.parent))),
-            ("kind", Arc::new(UInt8Array::from(self.kind))),
-            ("begin", Arc::new(Int64Array::from(self.begin))),
-            ("end", Arc::new(Int64Array::from(self.end))),
-            ("service", codes(self.service)),
-            ("label", codes(self.label)),
-            ("outcome", codes(self.outcome)),
-            ("peer", codes(self.peer)),
-            ("host", codes(self.host)),
-            ("kept", Arc::new(Float64Array::from(self.kept))),
-            ("marks", Arc::new(UInt8Array::from(self.marks))),
+        let columns: [(&str, ArrayRef, bool); 12] = [
+            ("key", Arc::new(UInt64Array::from(self.key)), false),
+            ("parent", Arc::new(UInt64Array::from(self.parent)), true),
+            ("kind", Arc::new(UInt8Array::from(self.kind)), false),
+            ("begin", Arc::new(Int64Array::from(self.begin)), false),
+            ("end", Arc::new(Int64Array::from(self.end)), false),
+            ("service", codes(self.service), false),
+            ("label", codes(self.label), false),
+            ("outcome", codes(self.outcome), false),
+            ("peer", codes(self.peer), false),
+            ("host", codes(self.host), false),
+            ("kept", Arc::new(Float64Array::from(self.kept)), true),
+            ("marks", Arc::new(UInt8Array::from(self.marks)), false),
         ];
-        let fields = columns.iter().map(|(name, column)| {
-            let nullable = matches!(*name, "parent" | "kept");
-            Field::new(*name, column.data_type().clone(), nullable)
-        });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let columns = columns.into_iter().map(|(_, column)| column).collect();
         let texts = self.texts.texts.iter();
         let texts = texts.map(|text| String::from_utf8_lossy(text).into_owned());
-        Ok((RecordBatch::try_new(schema, columns)?, texts.collect()))
+        let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
+        Ok((rows, texts.collect()))
     }
 }
 

@@ -5,8 +5,8 @@
 //! ```
 
 use super::attributes::{Attributes, Known, ERROR};
-use super::microseconds;
 use super::sheet::{kind_of, Draft, Id, Sheet};
+use super::{end_of, microseconds};
 use crate::json::{Parser, Result, Scalar};
 
 /// A span, or a list of spans, which is a trace.
@@ -48,10 +48,7 @@ fn span<'t>(parser: &mut Parser<'t>, known: &Known, sheet: &mut Sheet) -> Result
         Ok(())
     })?;
     span.failed = values.has(ERROR);
-    span.end = span
-        .begin
-        .zip(microseconds(&took))
-        .map(|(begin, took)| begin + took);
+    span.end = end_of(span.begin, &took);
     for (key, value) in [
         (&b"peer.service"[..], remote.service),
         (b"ip", local.address),
@@ -60,8 +57,7 @@ fn span<'t>(parser: &mut Parser<'t>, known: &Known, sheet: &mut Sheet) -> Result
             values.set(slot, value);
         }
     }
-    let service = local.service.text();
-    let service = service.map_or(0, |name| sheet.texts.number(name));
+    let service = sheet.texts.number(local.service.text());
     sheet.add(&span, service, &values, known);
     Ok(())
 }
