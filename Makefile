@@ -75,6 +75,7 @@ bench: setup  ## measure against the peers named in benches/README.md (data in B
 	@$(PYTHON) benches/read/bench.py --out benches/results/read.json
 	@test -d $(BENCH_DATA)/visits || $(PYTHON) benches/reduce/generate.py $(BENCH_DATA)/visits
 	@$(PYTHON) benches/reduce/bench.py $(BENCH_DATA)/visits
+	@$(PYTHON) benches/scale/bench.py $(BENCH_DATA)/visits --most 10000000
 	@$(PYTHON) benches/diagnose/bench.py
 	@$(PYTHON) benches/report/bench.py
 	@benches/sim/peers.sh

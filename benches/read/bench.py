@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import random
 import statistics
 import subprocess
@@ -109,12 +110,12 @@ def measure(name: str, program: str, path: Path) -> dict[str, Any]:
         speeds.append(path.stat().st_size / 1e6 / max(whole - bare, 0.001))
         memory = max(memory, most)
     return {
-        **{
-            "reader": name,
-            "MB": round(path.stat().st_size / 1e6),
-            "MB per CPU second": round(statistics.median(speeds)),
-        },
-        **{"least": round(min(speeds)), "most": round(max(speeds)), "MiB": memory},
+        "reader": name,
+        "MB": round(path.stat().st_size / 1e6),
+        "MB per CPU second": round(statistics.median(speeds)),
+        "least": round(min(speeds)),
+        "most": round(max(speeds)),
+        "MiB": memory,
     }
 
 
@@ -137,7 +138,9 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row))
     if options.out:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+        load = [round(one, 1) for one in os.getloadavg()]
+        machine = {"machine": platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "load": load}
+        options.out.write_text(json.dumps({"command": sys.argv, "machine": machine, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ files. Each engine runs in a process of its own, with one thread, and all give e
 log(CPU) over log(visits), by least squares: 1 is linear.
 
     PYTHONPATH=python python benches/reduce/generate.py FOLDER
-    PYTHONPATH=python python benches/scale/bench.py FOLDER [--rounds 3]
+    PYTHONPATH=python python benches/scale/bench.py FOLDER [--rounds 3] [--most 10000000]
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST = 1_000_000
 WINDOW_NS = 50_000_000
 
 
-def sizes(folder: Path, cut: Path) -> Iterator[tuple[int, list[str]]]:
+def sizes(folder: Path, cut: Path, most: int) -> Iterator[tuple[int, list[str]]]:
     """Numbers of visits, each about ten times the one before, and their files."""
     files = sorted(folder.glob("visits-*.parquet"))
     rows = [pq.read_metadata(file).num_rows for file in files]
@@ -43,7 +43,7 @@ def sizes(folder: Path, cut: Path) -> Iterator[tuple[int, list[str]]]:
     pq.write_table(pq.read_table(files[0]).slice(0, LEAST), first, use_dictionary=["server"], compression="zstd")
     yield LEAST, [str(first)]
     wanted = LEAST * 10
-    while wanted <= sum(rows):
+    while wanted <= min(sum(rows), most):
         count = next(number for number in range(1, len(files) + 1) if sum(rows[:number]) >= wanted)
         yield sum(rows[:count]), [str(file) for file in files[:count]]
         wanted *= 10
@@ -61,14 +61,13 @@ def measured(engine: str, files: list[str], out: Path) -> dict[str, float]:
 
 def slope(points: list[tuple[int, float]]) -> float:
     x, y = [math.log(size) for size, _ in points], [math.log(cpu) for _, cpu in points]
-    middle = statistics.mean(x)
-    return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
+    return statistics.linear_regression(x, y).slope
 
 
-def bench(folder: Path, rounds: int) -> dict[str, Any]:
+def bench(folder: Path, rounds: int, most: int) -> dict[str, Any]:
     rows = []
     with tempfile.TemporaryDirectory(prefix="tailrace-") as scratch:
-        for size, files in sizes(folder, Path(scratch)):
+        for size, files in sizes(folder, Path(scratch), most):
             found: dict[str, list[dict[str, float]]] = {engine: [] for engine in COMPARED}
             for _ in range(rounds):
                 for engine in COMPARED:
@@ -84,7 +83,10 @@ def bench(folder: Path, rounds: int) -> dict[str, Any]:
         engine: slope([(row["visits"], row["cpu_s"]) for row in rows if row["engine"] == engine]) for engine in COMPARED
     }
     versions = {name: importlib.metadata.version(name) for name in ("polars", "duckdb")}
-    about = {"machine": platform.machine(), "cores": os.cpu_count(), "threads": 1, "rounds": rounds}
+    load = [round(one, 1) for one in os.getloadavg()]
+    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "load": load}
+    command = f"benches/scale/bench.py FOLDER --rounds {rounds} --most {most}"
+    about = {"command": command, "machine": machine, "threads": 1, "rounds": rounds}
     return {**about, "versions": versions, "slopes": slopes, "runs": rows}
 
 
@@ -92,8 +94,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--most", type=int, default=100_000_000, help="visits of the largest size at most")
     given = parser.parse_args()
-    found = bench(given.folder, given.rounds)
+    found = bench(given.folder, given.rounds, given.most)
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found["slopes"]))
 

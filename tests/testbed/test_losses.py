@@ -13,7 +13,7 @@ from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, truth
 from tailrace.experiment.losses import NEIGHBOUR, changes
 from tailrace.experiment.tiers import Quota
-from tailrace.testbed import nodes, refusals
+from tailrace.testbed import cgroup, nodes, refusals
 from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.stalls.losing import Losing
 from tailrace.units import MILLISECOND, SECOND
@@ -21,7 +21,7 @@ from tailrace.units import MILLISECOND, SECOND
 SYNC = Path(__file__).parents[2] / "experiments/testbed/sync"
 
 
-class Group:
+class Group(cgroup.Group):
     """It notes what is done to a control group."""
 
     def __init__(self, done: list[Any], name: str = "") -> None:

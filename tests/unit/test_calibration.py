@@ -110,5 +110,6 @@ def test_a_wrong_calibration_is_named(tmp_path: Path, changes: dict[str, Any], s
 
 
 def test_a_paper_without_one_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="it does not exist"):
+    with pytest.raises(InputError, match="it does not exist") as raised:
         calibration.read(tmp_path, [])
+    assert raised.value.advice == "see docs/how-to/calibrate.md"

@@ -15,7 +15,7 @@ from tailrace.advise.changing import changed
 from tailrace.advise.prediction import reaching
 from tailrace.advise.ranking import ranked
 from tailrace.advise.trials import Trials, replicated
-from tailrace.experiment import Experiment
+from tailrace.experiment import Experiment, places
 from tailrace.report import words
 
 LETTING_THROUGH = frozenset(("asynchronous", "workers", "pool", "replica"))
@@ -38,11 +38,9 @@ def _open_ended(one: Ranked, unlimited: Mapping[str, int], experiment: Experimen
     """The tiers that may overflow after the change."""
     if not LETTING_THROUGH.intersection(one.remedies):
         return []
-    changed_tiers = {path[1] for path in one.changes if path[0] == "tiers"}
-    behind = [callee for tier in changed_tiers for callee in experiment.tiers[tier].calls]
-    for tier in behind:  # grows during the loop
-        behind += [callee for callee in experiment.tiers[tier].calls if callee not in behind]
-    return [tier for tier in dict.fromkeys(behind) if tier in unlimited and tier not in changed_tiers]
+    changed_tiers = dict.fromkeys(path[1] for path in one.changes if path[0] == "tiers")
+    behind = places.behind(experiment, changed_tiers)
+    return [tier for tier in behind if tier in unlimited and tier not in changed_tiers]
 
 
 def _narrow(experiment: Experiment, seen: Mapping[str, int]) -> Experiment:

@@ -62,10 +62,12 @@ def calibrate(
 
 
 def _show(found: Calibrated) -> None:
-    tell(f"{found.rounds} {'step' if found.rounds == 1 else 'steps'} of the fit")
+    from tailrace.diagnosis import words
+
+    tell(f"{words.count(found.rounds, 'step')} of the fit")
     for one, value in zip(found.calibration.parameters, found.values, strict=True):
         edge = ", at its bound" if value in (one.least, one.most) else ""
-        tell(f"  {one.key} = {value:.4g}{' ' + one.unit if one.unit else ''} (from {one.start:g}{edge})")
+        tell(f"  {one.key} = {one.text(value)} (from {one.start:g}{edge})")
     tell(f"fitted: {_said(found.fitted)}")
     if found.predicted:
         tell(f"predicted: {_said(found.predicted)}")

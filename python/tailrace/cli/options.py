@@ -143,7 +143,7 @@ def cluster_of(url: str) -> Mapping | None:
     """The workers that simulate; None for this machine."""
     from tailrace.engines import mapping
 
-    return mapping(url, "simulate")
+    return mapping(url)
 
 
 def threshold_ns(text: str | None) -> int | None:

@@ -13,6 +13,7 @@ import typer
 
 from tailrace.cli.afterwards import read_apart, show_run
 from tailrace.cli.options import Out
+from tailrace.cli.recording import Duration
 from tailrace.cli.words import Overwrite, duration_ns, parsed, say, tell
 from tailrace.errors import UsageError
 
@@ -33,9 +34,7 @@ def receive(
     listen_grpc: Annotated[
         str | None, typer.Option(metavar="ADDR:PORT", help="Where to receive over gRPC besides (127.0.0.1:4317).")
     ] = None,
-    duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End by itself. Default: on SIGINT (Ctrl-C), SIGTERM or SIGHUP.")
-    ] = None,
+    duration: Duration = None,
     most: Annotated[str, typer.Option(metavar="BYTES", help="End when so much was received.")] = "4GiB",
     overwrite: Overwrite = False,
 ) -> None:

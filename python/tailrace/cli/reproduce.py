@@ -210,11 +210,10 @@ def _told(one: Diagnosed) -> str:
 
     if not one.vlrt:
         return f"diagnosis @ {one.run}: no request was very slow"
-    reported = ", ".join(f"{name} {format_share(one.share(count))}" for name, count in one.reported.items())
     named = f"; the paper names {' or '.join(one.cause)}" if one.cause else ""
     named += f" at {one.origin}, reported for {format_share(one.share(one.at_origin))}" if one.origin else ""
     verdict = {"holds": "finds it", "fails": "does not find it", None: "no claim"}[one.verdict]
     right = format_share(one.share(one.right))
     return (
-        f"diagnosis @ {one.run}: {one.vlrt:,} VLRT: {reported}; {right} right by simulating without{named}: {verdict}"
+        f"diagnosis @ {one.run}: {one.vlrt:,} VLRT: {one.shares}; {right} right by simulating without{named}: {verdict}"
     )

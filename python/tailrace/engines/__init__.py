@@ -63,6 +63,9 @@ class Reducing(Protocol):
 
     def partials(self, source: Sequence[str], plan: Plan) -> Iterator[Part]: ...
 
+    def rows(self, query: str, source: str) -> pl.DataFrame:
+        """The answer to SQL; values come as texts or as they are."""
+
 
 def opened(url: str) -> Mapping | Reducing:
     """The engine of a URL. Raises UsageError for an unknown one, and for a library that is missing."""
@@ -79,13 +82,13 @@ def opened(url: str) -> Mapping | Reducing:
     return made
 
 
-def mapping(url: str, what: str) -> Mapping | None:
-    """The workers of a URL; None for this machine. Raises UsageError for a database, which cannot do `what`."""
+def mapping(url: str) -> Mapping | None:
+    """The workers of a URL, which simulate; None for this machine. Raises UsageError for a database."""
     if url == LOCAL:
         return None
     one = opened(url)
     if not isinstance(one, Mapping):
-        raise UsageError(f"--engine {url}: it reduces visits to windows, and cannot {what}")
+        raise UsageError(f"--engine {url}: it reduces visits to windows, and cannot simulate")
     return one
 
 

@@ -9,30 +9,22 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import polars as pl
 
 from tailrace.dataset import TABLES
 from tailrace.dataset.schema import conform
-from tailrace.engines import sql
+from tailrace.engines import Reducing, sql
 from tailrace.engines.clickhouse import name as quoted
-from tailrace.engines.shards import Shard, Span, extent
+from tailrace.engines.shards import TEXTS, Shard, Span, extent
 from tailrace.errors import InputError
 
 RUN = "run"
 """The column that `load-table` adds. Numbers are unique within a run."""
 
 
-@runtime_checkable
-class Asking(Protocol):
-    """A database that answers SQL; values come as texts or as they are."""
-
-    def rows(self, query: str, source: str) -> pl.DataFrame: ...
-
-
 class Database:
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: Reducing) -> None:
         self._asking = asking
 
     def count_slow(self, table: str, threshold: int, most: int) -> tuple[int, int, list[int]]:
@@ -76,7 +68,7 @@ class Database:
             typed = conform(wanted.lazy(), TABLES[name]).collect()
         except pl.exceptions.PolarsError as error:
             raise InputError(table, f"a value does not fit its column ({str(error).splitlines()[0]})") from error
-        return typed.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String), run.alias(RUN))
+        return typed.with_columns(TEXTS, run.alias(RUN))
 
     def _spans(self, table: str, of: sql.Shape, span: sql.SpanColumns, spans: Sequence[Span]) -> Shard:
         """Read as a file of spans is: in a folder of its own, which is then removed."""
@@ -87,5 +79,5 @@ class Database:
             self._asking.rows(sql.spans_around(quoted(table), of, span, spans), table).write_csv(file)
             run = read(file, out=Path(folder) / "run")
             tables = {name: getattr(run, name)().collect() for name in TABLES if run.has(name)}
-            texts = {name: rows.with_columns(pl.col(pl.Categorical).cast(pl.String)) for name, rows in tables.items()}
+            texts = {name: rows.with_columns(TEXTS) for name, rows in tables.items()}
             return Shard(texts, run.topology, dict(run.manifest.lost), tuple(run.manifest.notes))

@@ -23,7 +23,8 @@ import polars as pl
 
 from tailrace import dataset, engines
 from tailrace.dataset import TABLES, Dataset, Writer
-from tailrace.engines import database, lake
+from tailrace.engines import lake
+from tailrace.engines.database import Database
 from tailrace.engines.here import Engine as Here
 from tailrace.engines.parts import Plan
 from tailrace.engines.shards import MOMENTS_MAX, Shard, Span, count_slow, requests_of, rows_of, topology_of
@@ -60,13 +61,14 @@ def survey(source: engines.Source, engine: str, threshold_ns: int | None = None)
     from tailrace.diagnosis.vlrt import THRESHOLD_NS  # workers do without the diagnosis
 
     threshold = THRESHOLD_NS if threshold_ns is None else threshold_ns
-    if (one := _database(engine)) is not None:
+    one = _opened(engine)
+    if isinstance(one, Database):
         tables = engines.named(source)
         counted = [one.count_slow(table, threshold, MOMENTS_MAX) for table in tables]
         of = "tables"
     else:
         tasks = [(name, threshold) for name in shards(source)]
-        counted = [found for _, found in engines.answers(_mapping(engine), count_slow, tasks)]
+        counted = [found for _, found in engines.answers(one, count_slow, tasks)]
         of = "files of visits" if any(_is_file(name) for name, _ in tasks) else "run folders"
     moments = sorted(moment for _, _, sent in counted for moment in sent)
     requests, vlrt = sum(count for count, _, _ in counted), sum(slow for _, slow, _ in counted)
@@ -78,13 +80,14 @@ def gather(
 ) -> Dataset:
     """Write the run folder `out` of the rows around the VLRT. The same rows come from every engine."""
     spans, left_out = around(found.moments)
-    if (one := _database(engine)) is not None:
+    one = _opened(engine)
+    if isinstance(one, Database):
         fetched = [shard for table in engines.named(source) for shard in one.around(table, spans)]
     else:
         plan = Plan(SECOND, begin=spans[0][0], end=spans[-1][1]) if spans else None
         names = shards(source, plan)
         tasks = [(name, spans) for name in names]
-        content = dict(engines.answers(_mapping(engine), rows_of, tasks))
+        content = dict(engines.answers(one, rows_of, tasks))
         fetched = list(_united([(name, Shard.from_bytes(content[number])) for number, name in enumerate(names)]))
     with dataset.create(out, overwrite) as writer:
         _write(writer, [_complete(shard) for shard in fetched])
@@ -121,15 +124,9 @@ def around(moments: Sequence[int]) -> tuple[list[Span], int]:
     return sorted(kept), left_out
 
 
-def _database(engine: str) -> database.Database | None:
-    if engine == engines.LOCAL:
-        return None
-    one = engines.opened(engine)
-    return database.Database(one) if isinstance(one, database.Asking) else None
-
-
-def _mapping(engine: str) -> engines.Mapping:
-    return engines.mapping(engine, "read run folders") or Here()
+def _opened(engine: str) -> engines.Mapping | Database:
+    one = Here() if engine == engines.LOCAL else engines.opened(engine)
+    return Database(one) if isinstance(one, engines.Reducing) else one
 
 
 def _is_file(name: str) -> bool:

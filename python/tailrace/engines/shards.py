@@ -21,6 +21,8 @@ from tailrace.errors import InputError
 from tailrace.topology import Call, Server, Topology, distances
 
 Span = tuple[int, int]
+TEXTS = pl.col(pl.Categorical, pl.Enum).cast(pl.String)
+"""Names as texts, so that the rows of several shards go together."""
 MOMENTS_MAX = 100_000
 """Moments that one shard reports; of more, every n-th."""
 
@@ -78,7 +80,7 @@ def _inside(rows: pl.LazyFrame, name: str, spans: Sequence[Span]) -> pl.DataFram
     begin, end = extent(name)
     inside = [(pl.col(begin) < last) & (pl.col(end) >= first) for first, last in spans]
     found = rows.filter(pl.any_horizontal(pl.lit(False), *inside))
-    return found.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).collect()
+    return found.with_columns(TEXTS).collect()
 
 
 def extent(name: str) -> tuple[str, str]:

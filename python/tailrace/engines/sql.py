@@ -28,6 +28,7 @@ class SpanColumns:
     id: str
     parent: str
     status: str
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,11 @@ class Shape:
     """A condition on the order key for visits that arrived before the moment {end}."""
     span: SpanColumns | None = None
     """None: a row is a visit."""
-    root: str = "isNull(parent)"
-    """Which visits are requests: those without a caller."""
-    kind: str = ""
-    """The kind of a span."""
+
+    @property
+    def root(self) -> str:
+        """Which visits are requests: those without a caller."""
+        return f"{self.span.parent} = ''" if self.span else "isNull(parent)"
 
 
 SERVING = "(2, 5)"
@@ -71,9 +73,7 @@ SHAPES = (
         *("toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)", "toUnixTimestamp64Nano(Timestamp)", "toInt64(0)"),
         only="SpanKind IN ('Server', 'SPAN_KIND_SERVER', 'Consumer', 'SPAN_KIND_CONSUMER')",
         before="Timestamp < fromUnixTimestamp64Nano({end})",
-        span=SpanColumns("TraceId", "SpanId", "ParentSpanId", "StatusCode"),
-        root="ParentSpanId = ''",
-        kind="SpanKind",
+        span=SpanColumns("TraceId", "SpanId", "ParentSpanId", "StatusCode", "SpanKind"),
     ),
     Shape(
         "signoz_index_v3 of SigNoz",
@@ -86,9 +86,7 @@ SHAPES = (
         ),
         only=f"kind IN {SERVING}",
         before="toInt64(ts_bucket_start) <= intDiv({end}, 1000000000) AND timestamp < fromUnixTimestamp64Nano({end})",
-        span=SpanColumns("trace_id", "span_id", "parent_span_id", "status_code"),
-        root="parent_span_id = ''",
-        kind="kind",
+        span=SpanColumns("trace_id", "span_id", "parent_span_id", "status_code", "kind"),
     ),
     Shape(
         "signoz_index_v2 of SigNoz",
@@ -97,9 +95,7 @@ SHAPES = (
         *("toUnixTimestamp64Nano(timestamp) + toInt64(durationNano)", "toUnixTimestamp64Nano(timestamp)", "toInt64(0)"),
         only=f"kind IN {SERVING}",
         before="timestamp < fromUnixTimestamp64Nano({end})",
-        span=SpanColumns("traceID", "spanID", "parentSpanID", "statusCode"),
-        root="parentSpanID = ''",
-        kind="kind",
+        span=SpanColumns("traceID", "spanID", "parentSpanID", "statusCode", "kind"),
     ),
     Shape(
         "spans of Jaeger",
@@ -108,9 +104,7 @@ SHAPES = (
         *("toUnixTimestamp64Nano(start_time) + toInt64(duration)", "toUnixTimestamp64Nano(start_time)", "toInt64(0)"),
         only="lower(kind) IN ('server', 'consumer')",
         before="start_time < fromUnixTimestamp64Nano({end})",
-        span=SpanColumns("trace_id", "id", "parent_span_id", "status_code"),
-        root="parent_span_id = ''",
-        kind="kind",
+        span=SpanColumns("trace_id", "id", "parent_span_id", "status_code", "kind"),
     ),
 )
 
@@ -188,7 +182,7 @@ def spans_around(table: str, of: Shape, span: SpanColumns, spans: Sequence[tuple
     columns = {"TraceID": span.trace, "SpanID": span.id, "ParentSpanID": span.parent, "StatusCode": span.status}
     named = ", ".join(f"toString({column}) AS {name}" for name, column in columns.items())
     return (
-        f"SELECT {named}, {of.server} AS ServiceName, {of.interaction} AS SpanName, toString({of.kind}) AS SpanKind, "
+        f"SELECT {named}, {of.server} AS ServiceName, {of.interaction} AS SpanName, toString({span.kind}) AS SpanKind, "
         f"{of.arrival} AS StartTimeUnixNano, {of.departure} AS EndTimeUnixNano FROM {table} "
         f"WHERE {_inside(of.arrival, of.departure, spans)}{pruned}"
     )

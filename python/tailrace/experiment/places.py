@@ -13,6 +13,7 @@ A node never has the name of a server, so that a place in samples and stalls mea
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tailrace.experiment.machines import Node
@@ -32,7 +33,12 @@ class Server:
 
 
 def server_names(name: str, tier: Tier) -> tuple[str, ...]:
-    return (name,) if tier.count == 1 else tuple(f"{name}{number}" for number in range(1, tier.count + 1))
+    return numbered(name, tier.count)
+
+
+def numbered(name: str, count: int) -> tuple[str, ...]:
+    """The name of each of so many: app1, app2; without a number if there is one."""
+    return (name,) if count == 1 else tuple(f"{name}{number}" for number in range(1, count + 1))
 
 
 def own_nodes(experiment: Experiment, tier: str) -> tuple[str, ...]:
@@ -99,6 +105,14 @@ def entries(experiment: Experiment) -> tuple[str, ...]:
     """Tiers that no other tier calls."""
     called = {callee for tier in experiment.tiers.values() for callee in tier.calls}
     return tuple(name for name in experiment.tiers if name not in called)
+
+
+def behind(experiment: Experiment, tiers: Iterable[str]) -> list[str]:
+    """The tiers that these call, directly or not, each once."""
+    reached = list(dict.fromkeys(callee for tier in tiers for callee in experiment.tiers[tier].calls))
+    for tier in reached:  # grows during the loop
+        reached += [callee for callee in experiment.tiers[tier].calls if callee not in reached]
+    return reached
 
 
 def levels(experiment: Experiment) -> dict[str, int]:

@@ -134,7 +134,7 @@ def _contradictions_of_names(experiment: Experiment) -> Iterator[str]:
 def _contradictions_of_tiers(experiment: Experiment) -> Iterator[str]:
     levels = places.levels(experiment)
     for name, tier in experiment.tiers.items():
-        if name not in levels and _in_circle(experiment, name):
+        if name not in levels and name in places.behind(experiment, [name]):
             yield f"tiers.{name}.calls must not lead back to it"
         if levels.get(name, 0) > LEVELS_MAX:
             yield f"tiers.{name} must be at most {LEVELS_MAX} tiers from the clients, got {levels[name]}"
@@ -231,10 +231,3 @@ def _contradictions_of_aggregate(key: str, workload: Closed) -> Iterator[str]:
     for name in ("think_scv", "index_of_dispersion"):
         if (value := getattr(workload, name)) != 1:
             yield f"{key}.{name} must be 1 for aggregate thinkers, got {value:g}"
-
-
-def _in_circle(experiment: Experiment, name: str) -> bool:
-    reached = list(experiment.tiers[name].calls)
-    for tier in reached:  # grows during the loop
-        reached.extend(callee for callee in experiment.tiers[tier].calls if callee not in reached)
-    return name in reached

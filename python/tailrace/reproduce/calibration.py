@@ -21,7 +21,7 @@ from pydantic import Field
 
 from tailrace import toml
 from tailrace.errors import InputError
-from tailrace.reproduce.expected import GUIDE, Expected
+from tailrace.reproduce.expected import Expected
 from tailrace.reproduce.knobs import CALIBRATION
 from tailrace.reproduce.outcome import Outcome, Plan, Seeds, outcome, plan
 from tailrace.reproduce.panels import Names
@@ -31,6 +31,7 @@ from tailrace.study.engines import Progress
 from tailrace.study.runs import Runs
 from tailrace.toml import Name, Table, wrong_name
 
+GUIDE = "docs/how-to/calibrate.md"
 STEP = 1.1
 """The factor of a parameter in a difference quotient: large beside the noise of equal seeds, small beside a curve."""
 HALVES = (1.0, 0.5, 0.25)
@@ -54,6 +55,10 @@ class Parameter(Table):
     start: Bound
     least: Bound
     most: Bound
+
+    def text(self, value: float) -> str:
+        """The value with its unit."""
+        return f"{value:.4g}{' ' + self.unit if self.unit else ''}"
 
 
 class Calibration(Table):
@@ -94,12 +99,13 @@ def read(paper: Path, known: Sequence[str]) -> Calibration:
     found = toml.check(Calibration, toml.read(file, GUIDE), file)
     for name in found.figures:
         if name not in known:
-            raise InputError(file, wrong_name("figures", name, known, "figure or table of the paper"))
+            raise InputError(file, wrong_name("figures", name, known, "figure or table of the paper"), f"see {GUIDE}")
     for one in found.parameters:
         if not (paper / one.file).is_file():
             raise InputError(file, f"{one.file} does not exist", f"see {GUIDE}")
         if not one.least <= one.start <= one.most:
-            raise InputError(file, f"{one.key} must start between least and most, got {one.start:g}")
+            problem = f"{one.key} must start between least and most, got {one.start:g}"
+            raise InputError(file, problem, f"see {GUIDE}")
     return found
 
 
@@ -122,8 +128,7 @@ class Fit:
         expected: Expected = entry.read()
         for parameter, value in zip(self.calibration.parameters, point, strict=True):
             file = entry.folder.parent / parameter.file
-            text = f"{value:.4g}{' ' + parameter.unit if parameter.unit else ''}"
-            expected = varied(entry, expected, parameter.key, file, text) or expected
+            expected = varied(entry, expected, parameter.key, file, parameter.text(value)) or expected
         return plan(entry, expected, self._runs, self.seeds)
 
 
@@ -141,7 +146,7 @@ def least_squares(errors: Errors, parameters: Sequence[Parameter], rounds: int) 
     point: Point = tuple(one.start for one in parameters)
     [now] = errors([point])
     for number in range(rounds):
-        moved = [_moved(point, at, STEP) for at in range(len(point))]
+        moved = [_moved(point, at) for at in range(len(point))]
         slopes = np.column_stack([(found - now) / math.log(STEP) for found in errors(moved)])
         step = np.linalg.lstsq(slopes, -now, rcond=None)[0]
         for part in HALVES:
@@ -158,8 +163,8 @@ def least_squares(errors: Errors, parameters: Sequence[Parameter], rounds: int) 
     return point, rounds
 
 
-def _moved(point: Point, at: int, factor: float) -> Point:
-    return tuple(value * factor if number == at else value for number, value in enumerate(point))
+def _moved(point: Point, at: int) -> Point:
+    return tuple(value * STEP if number == at else value for number, value in enumerate(point))
 
 
 def _inside(parameters: Sequence[Parameter], point: Point, step: Sequence[float]) -> Point:

@@ -14,6 +14,7 @@ from tailrace.score.figures import TIE
 from tailrace.study.diagnosed import CODE
 from tailrace.study.runs import Job, Question, fingerprint
 from tailrace.toml import wrong_name
+from tailrace.units import format_share
 
 ENOUGH = 0.95
 """The share of the VLRT for which a diagnosis must be right, as in docs/reference/score.md."""
@@ -49,6 +50,17 @@ class Diagnosed:
             return None
         counts = [self.as_paper, self.right, *([self.at_origin] if self.origin else [])]
         return "holds" if min(counts) >= ENOUGH * self.vlrt else "fails"
+
+    @property
+    def named(self) -> str:
+        """What the paper names, and where they began; empty if it names no cause."""
+        where = f" at {self.origin}" if self.origin else ""
+        return " or ".join(self.cause) + where if self.cause else ""
+
+    @property
+    def shares(self) -> str:
+        """Each reported cause with its share."""
+        return ", ".join(f"{name} {format_share(self.share(count))}" for name, count in self.reported.items())
 
     def share(self, count: int) -> float:
         return count / self.vlrt if self.vlrt else 0.0

@@ -27,8 +27,8 @@ EACH = "[]"
 """In a key: each table of a list."""
 CALIBRATION = "base/calibration.toml"
 """This file says what `tailrace calibrate` fits to which figures."""
-NUMBER = re.compile(r"[\d.]+ ?[A-Za-z/%µ]*")
-"""A text that is a number with its unit."""
+NUMBER = re.compile(r"([\d.]+)( ?[A-Za-z/%µ]*)")
+"""A text that is a number with its unit, which may be empty."""
 
 
 class Knob(Table):
@@ -61,6 +61,10 @@ class Number:
     knob: Knob
 
     @property
+    def place(self) -> tuple[str, str]:
+        return self.file, self.key
+
+    @property
     def settable(self) -> bool:
         """Whether `--set` can change it; of a list it can only change the whole."""
         return EACH not in self.key
@@ -79,7 +83,7 @@ def read(paper: Path) -> tuple[Number, ...]:
         for where, key, value in leaves
         if key in knob.key and knob.file in (None, where)
     ]
-    problem = next(_problems(known, leaves, {(number.file, number.key) for number in found}), None)
+    problem = next(_problems(known, leaves, {number.place for number in found}), None)
     if problem:
         raise InputError(file, problem, f"see {GUIDE}")
     return tuple(dict.fromkeys(found))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tailrace.experiment import Experiment
+from tailrace.experiment import Experiment, places
 from tailrace.experiment import read as read_experiment
 from tailrace.experiment.layout import topology
 from tailrace.reproduce import names
@@ -26,24 +26,22 @@ from tailrace.units import SECOND
 
 @dataclass(frozen=True)
 class Seeds:
-    """How many replications a run gets: `told` instead of the figure's own number, and at `most`."""
+    """How many replications a run gets: `count` instead of the figure's own number, and at `most`."""
 
-    told: int | None = None
+    count: int | None = None
     most: int | None = None
 
     def of(self, own: int) -> int:
-        count = self.told or own
+        count = self.count or own
         return count if self.most is None else min(count, self.most)
 
     @property
     def options(self) -> str:
         """As the command line takes them."""
-        found = {"--seeds": self.told, "--at-most": self.most}
+        found = {"--seeds": self.count, "--at-most": self.most}
         return "".join(f" {name} {count}" for name, count in found.items() if count)
 
 
-OWN = Seeds()
-"""Every figure's own number."""
 DIAGNOSED = 120 * SECOND
 """A run is diagnosed for so long after its ramp, because a diagnosis and the simulations that judge it take longer than
 the run. Stalls of the papers come every 4 to 30 s, so that there are several."""
@@ -88,8 +86,8 @@ class Outcome:
     expected: Expected
     seeds: tuple[int, ...]
     """The numbers of replications of its runs, each number once, in increasing order."""
-    told: Seeds
-    """What the caller said about that number."""
+    wanted: Seeds
+    """How many the caller asked for."""
     cells: tuple[Cell, ...]
     claims: tuple[Judged, ...]
     drawings: tuple[Drawing, ...]
@@ -124,7 +122,7 @@ class Plan:
     """Those that are also diagnosed."""
 
 
-def plan(entry: Entry, expected: Expected, runs: Runs, seeds: Seeds = OWN, diagnosed: int = 0) -> Plan:
+def plan(entry: Entry, expected: Expected, runs: Runs, seeds: Seeds, diagnosed: int = 0) -> Plan:
     """Register every question that the figure needs. So many replications of each run are also `diagnosed`."""
     jobs: dict[str, list[Job]] = {}
     judged: dict[str, list[Job]] = {}
@@ -179,7 +177,7 @@ def outcome(plan: Plan) -> Outcome:
         entry=plan.entry,
         expected=expected,
         seeds=tuple(sorted({len(found) for found in jobs.values()})),
-        told=plan.seeds,
+        wanted=plan.seeds,
         cells=tuple(
             _cell(value, run, replications[value.name, run])
             for value, run in shown
@@ -253,6 +251,6 @@ def _drawing(panel: object, expected: Expected, jobs: Jobs) -> Drawing:
         for number, line in enumerate(panel.lines):
             found = job.answers[_line(panel, number).key]
             own = [known.get(one["label"], one["label"]) for one in found]
-            labels = names.numbered(line.label, len(found)) if line.label else own
+            labels = places.numbered(line.label, len(found)) if line.label else own
             lines += [{"series": line.series, **one, "label": label} for one, label in zip(found, labels, strict=True)]
     return Drawing(distributions, lines)

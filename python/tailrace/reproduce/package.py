@@ -30,7 +30,7 @@ def write(folder: Path, made: Reproduction, command: str, seconds: float, real: 
     written = [folder / "summary.md"]
     whole.write(written[0], summary.markdown(made, real).encode())
     unprinted: dict[str, str] = {}
-    for paper in summary.papers(made):
+    for paper in made.papers:
         one = summary.of_paper(made, paper)
         printed = folder / f"{paper}.pdf"
         for suffix, text in (("html", page.html(one)), ("json", to_json(one))):

@@ -29,10 +29,9 @@ def html(reproduction: Reproduction) -> str:
     notes = [{"anchor": e.anchor, "name": e.title, "readme": markdown(e, anchors)} for e in others]
     numbers = reproduction.numbers.items() if several else ()
     chosen = [{"anchor": f"{paper}-numbers", "paper": paper, "rows": rows} for paper, rows in numbers if rows]
-    papers = list(dict.fromkeys(outcome.entry.paper for outcome in reproduction.outcomes))
     return page.render(
         _text("reproduce.html.j2"),
-        title=f"Tailrace reproduces {', '.join(papers)}",
+        title=f"Tailrace reproduces {', '.join(reproduction.papers)}",
         numbers=payload(timelines.recording(), timelines.groups),
         css=page.asset("page/plots.css") + _text("reproduce.css"),
         sections=[
@@ -40,7 +39,7 @@ def html(reproduction: Reproduction) -> str:
             *((section["anchor"], section["name"]) for section in (*figures, *notes)),
             *((one["anchor"], f"Numbers of {one['paper']}") for one in chosen),
         ],
-        papers=papers,
+        papers=reproduction.papers,
         headline=_headline(reproduction),
         numbers_of=_numbers_of(reproduction),
         figures=figures,
@@ -148,7 +147,7 @@ def _of(count: int, whole: int) -> str:
 def _commands(outcome: Outcome, sides: Sides | None) -> list[tuple[str, str]]:
     """The commands that make it again: the comparison, and each single run."""
     whole = f"tailrace reproduce {outcome.entry.paper} {outcome.entry.name}"
-    whole += outcome.told.options
+    whole += outcome.wanted.options
     whole += " --diagnose" if outcome.diagnosed else ""
     whole += f" --diagnosed {outcome.diagnosed}" if outcome.diagnosed > 1 else ""
     found = [("This comparison", f"{whole} --engine testbed" if sides else whole)]

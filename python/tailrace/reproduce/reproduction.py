@@ -70,6 +70,11 @@ class Reproduction:
     """By paper, the numbers of its experiment files that it does not give."""
 
     @property
+    def papers(self) -> list[str]:
+        """The papers of the figures, each once."""
+        return list(dict.fromkeys(outcome.entry.paper for outcome in self.outcomes))
+
+    @property
     def claims(self) -> tuple[int, int]:
         """The number of claims that hold, and of all."""
         return _held(self.outcomes)

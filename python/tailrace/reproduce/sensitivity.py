@@ -9,7 +9,6 @@ knobs.toml ─▶ a number of a file ─▶ the runs that get it from this file 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,6 @@ from tailrace.study.engines import Progress
 from tailrace.study.runs import Runs
 
 FACTORS = (0.75, 1.25)
-PARTS = re.compile(r"([\d.]+)( ?[A-Za-z/%µ]*)")
-"""A number and its unit."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def vary(
 def scaled(value: str, factor: float) -> str:
     """The number with its unit, times the factor; a whole one stays whole and changes by one at least. Empty if it is
     no number, such as the name of a heap."""
-    found = PARTS.fullmatch(value)
+    found = knobs.NUMBER.fullmatch(value)
     if found is None:
         return ""
     number, unit = found.groups()
@@ -105,8 +102,8 @@ def markdown(found: Sequence[Changed], seeds: Seeds) -> str:
 def _table(found: Sequence[Changed]) -> Iterator[str]:
     yield "| number | value | file | claims that change, with 0.75 of it | with 1.25 of it |"
     yield "| --- | --- | --- | --- | --- |"
-    for number in dict.fromkeys(one.number.key + " " + one.number.file for one in found):
-        rows = [one for one in found if one.number.key + " " + one.number.file == number]
+    for place in dict.fromkeys(one.number.place for one in found):
+        rows = [one for one in found if one.number.place == place]
         counts = []
         for factor in FACTORS:
             own = [one for one in rows if one.factor == factor]

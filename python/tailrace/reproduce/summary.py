@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tailrace import foreign
-from tailrace.report.plots import number, to_the_place_of, two_digits
+from tailrace.report.plots import number
 from tailrace.reproduce.outcome import Outcome
 from tailrace.reproduce.real import Verdicts
 from tailrace.reproduce.reproduction import Reproduction, Sides
-from tailrace.study.intervals import Interval
+from tailrace.reproduce.tables import mean_and_half
 from tailrace.units import format_share
 
 COLUMNS = (
@@ -30,7 +30,7 @@ INTRODUCTION = (
 
 
 def markdown(made: Reproduction, real: Verdicts) -> str:
-    rows = [_row(f"**{paper}**", of_paper(made, paper), real) for paper in papers(made)]
+    rows = [_row(f"**{paper}**", of_paper(made, paper), real) for paper in made.papers]
     figures = [
         _row(f"{one.entry.paper} {one.entry.title}", replace(made, outcomes=(one,), sides=(sides,)), real)
         for one, sides in _pairs(made)
@@ -51,10 +51,6 @@ def markdown(made: Reproduction, real: Verdicts) -> str:
         *_section("Runs in which the diagnosis does not find the paper's cause", _missed(made.outcomes), undiagnosed),
     ]
     return "\n".join(lines) + "\n"
-
-
-def papers(made: Reproduction) -> list[str]:
-    return list(dict.fromkeys(outcome.entry.paper for outcome in made.outcomes))
 
 
 def of_paper(made: Reproduction, paper: str) -> Reproduction:
@@ -98,7 +94,8 @@ def _off(outcomes: Sequence[Outcome]) -> Iterator[str]:
         for one in outcome.cells:
             if one.ours.close is False and not one.calibrated and one.paper is not None:
                 unit = f" {one.unit}" if one.unit else ""
-                said = f"the paper has {number(one.paper)}{unit}, ours is {_mean(one.ours.interval)}{unit}. {one.note}"
+                ours = " ".join(filter(None, mean_and_half(one.ours.interval)))
+                said = f"the paper has {number(one.paper)}{unit}, ours is {ours}{unit}. {one.note}"
                 yield _item(outcome, f"{one.value} @ {one.run}: {said}")
 
 
@@ -106,21 +103,13 @@ def _missed(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for outcome in outcomes:
         for one in outcome.diagnoses:
             if one.verdict == "fails":
-                reported = ", ".join(f"{name} {format_share(one.share(n))}" for name, n in one.reported.items())
-                named = " or ".join(one.cause) + (f" at {one.origin}" if one.origin else "")
                 right = format_share(one.share(one.right))
-                said = f"the paper names {named}; reported for {one.vlrt:,} VLRT: {reported}; {right} are right"
+                said = f"the paper names {one.named}; reported for {one.vlrt:,} VLRT: {one.shares}; {right} are right"
                 yield _item(outcome, f"{one.run}: {said} by simulating without the cause.")
 
 
 def _item(outcome: Outcome, text: str) -> str:
     return f"- {cell(f'{outcome.entry.paper} {outcome.entry.title}')}, {cell(text)}"
-
-
-def _mean(found: Interval) -> str:
-    if not found.half:
-        return number(found.mean)
-    return f"{to_the_place_of(found.mean, found.half)} ± {two_digits(found.half)}"
 
 
 def cell(text: str) -> str:

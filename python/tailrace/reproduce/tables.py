@@ -76,11 +76,11 @@ def diagnoses(outcome: Outcome) -> list[dict[str, Any]]:
         {
             "run": one.run,
             "vlrt": f"{one.vlrt:,}",
-            "paper": " or ".join(one.cause) + (f" at {one.origin}" if one.origin else "") if one.cause else "–",
+            "paper": one.named or "–",
             "as_paper": format_share(one.share(one.as_paper)) if one.cause else "–",
             "at_origin": format_share(one.share(one.at_origin)) if one.origin else "–",
             "right": format_share(one.share(one.right)),
-            "reported": ", ".join(f"{name} {format_share(one.share(n))}" for name, n in one.reported.items()),
+            "reported": one.shares,
             "verdict": one.verdict,
         }
         for one in outcome.diagnoses
@@ -117,11 +117,16 @@ def _of_pair(sides: Sides, pair: Pair | None) -> list[Shown]:
     return [*means, _mark(sides.ratio(*pair), sides.close(*pair))]
 
 
-def _mean(interval: Interval) -> Shown:
+def mean_and_half(interval: Interval) -> tuple[str, str]:
+    """The mean, and half the width as "± 2.0"; empty if the interval has none."""
     if not interval.half:
-        return {**NOTHING, "text": number(interval.mean)}
-    mean, half = to_the_place_of(interval.mean, interval.half), two_digits(interval.half)
-    return {**NOTHING, "text": mean, "half": f"± {half}"}
+        return number(interval.mean), ""
+    return to_the_place_of(interval.mean, interval.half), f"± {two_digits(interval.half)}"
+
+
+def _mean(interval: Interval) -> Shown:
+    mean, half = mean_and_half(interval)
+    return {**NOTHING, "text": mean, "half": half}
 
 
 def _mark(ratio: float | None, close: bool | None) -> Shown:

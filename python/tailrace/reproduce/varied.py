@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ def varied(entry: Entry, expected: Expected, key: str, file: Path, value: str) -
 
 def _set(run: Run, key: str, value: str) -> Run:
     number: Any = value
-    if re.fullmatch(r"[\d.]+", value):
+    found = knobs.NUMBER.fullmatch(value)
+    if found and not found[2]:
         number = float(value) if "." in value else int(value)
     return run.model_copy(update={"set": {**run.set, key: number}})
 

@@ -266,7 +266,7 @@ def _stalls(experiment: Experiment, indices: Indices, programs: Programs) -> lis
                 {
                     "begin": experiment.ramp + begin,
                     "end": experiment.ramp + begin + stall.length,
-                    "kind": "neighbour" if stall.kind == "burn" else stall.kind,
+                    "kind": losses.NEIGHBOUR if stall.kind == "burn" else stall.kind,
                     "effect": effect,
                 }
                 for begin in begins

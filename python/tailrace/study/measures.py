@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from tailrace.experiment import places
 from tailrace.experiment.workloads import Closed
 from tailrace.study import drawn
 from tailrace.study.episodes import SATURATED, When, by_chance, find, met
@@ -332,11 +333,8 @@ def _responses(run: Measured, place: str | None, interaction: str | None) -> pl.
 def _passed(run: Measured, place: str | None) -> list[str]:
     """The tier of a place and all tiers that it calls, directly or not."""
     servers = run.servers(place)
-    tiers = run.experiment.tiers
-    reached = [name for name in tiers if name == place or set(servers) & set(run.servers(name))][:1]
-    for tier in reached:  # grows during the loop
-        reached += [callee for callee in tiers[tier].calls if callee not in reached]
-    return reached
+    own = [name for name in run.experiment.tiers if name == place or set(servers) & set(run.servers(name))][:1]
+    return own + places.behind(run.experiment, own)
 
 
 def _statistic(values: pl.Series, statistic: Statistic) -> float:

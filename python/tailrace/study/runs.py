@@ -18,8 +18,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from collections.abc import Mapping as Values
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -29,7 +28,8 @@ from typing import Any, get_args
 
 from tailrace import _core, dataset, whole
 from tailrace.dataset import Dataset, is_run
-from tailrace.engines import Mapping
+from tailrace.engines import Mapping as Workers
+from tailrace.engines import answers
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_write
 from tailrace.experiment import Experiment
 from tailrace.study import diagnosed, drawn, episodes, measures
@@ -56,7 +56,7 @@ class Question:
     values: str
 
     @classmethod
-    def of(cls, name: str, values: Values[str, Any]) -> Question:
+    def of(cls, name: str, values: Mapping[str, Any]) -> Question:
         return cls(name, json.dumps(values, sort_keys=True))
 
     @property
@@ -104,7 +104,7 @@ class Runs:
         job.questions.update(questions)
         return job
 
-    def make(self, workers: int | None = None, progress: Progress | None = None, cluster: Mapping | None = None) -> int:
+    def make(self, workers: int | None = None, progress: Progress | None = None, cluster: Workers | None = None) -> int:
         """Make the runs that lack an answer, on all cores unless the engine allows fewer, or on a cluster's workers;
         returns how many.
 
@@ -149,10 +149,8 @@ class Runs:
             pool.shutdown(cancel_futures=True)
             self._stop.clear()
 
-    def _there(self, todo: Sequence[tuple[str, Job]], cluster: Mapping) -> Generator[tuple[str, Job]]:
+    def _there(self, todo: Sequence[tuple[str, Job]], cluster: Workers) -> Generator[tuple[str, Job]]:
         """The same answers from the workers of a cluster; only the simulator runs there."""
-        from tailrace.engines import answers
-
         tasks = [(job.name or key, job.experiment, job.asked(), fingerprint()) for key, job in todo]
         for number, found in answers(cluster, simulated, tasks):
             key, job = todo[number]
@@ -184,7 +182,7 @@ def answered(
     engine: Engine, experiment: Experiment, folder: Path, questions: Iterable[Question], progress: Progress
 ) -> dict[str, Any]:
     """The answers about a run, which is made in `folder` unless it is there."""
-    early: Values[str, int] = {}
+    early: Mapping[str, int] = {}
     if not is_run(folder):
         early = engine.early(engine.make(experiment, folder, progress))
     made = Dataset.open(folder)
@@ -206,7 +204,7 @@ def simulated(task: tuple[int, tuple[str, Experiment, list[Question], str]]) -> 
             raise
 
 
-def check(name: str, values: Values[str, Any], where: str) -> str | None:
+def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
     """Return a sentence about the first error in a measure's values, or None. `where` precedes the name of a value."""
     if name not in measures.MEASURES:
         return wrong_name(f"{where}measure", name, measures.MEASURES, "measure")

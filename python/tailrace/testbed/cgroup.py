@@ -13,9 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tailrace.errors import TailraceError
 from tailrace.units import MICROSECOND, MILLISECOND, SECOND
+
+if TYPE_CHECKING:
+    from tailrace.experiment.tiers import Quota
 
 V1 = ("cpu", "cpuacct", "cpuset", "freezer", "blkio")
 V2 = ("cpu", "cpuset", "io")
@@ -113,6 +117,13 @@ class Group:
                 self._write("cpu", "cpu.cfs_quota_us", str(quota))
         else:
             self._write("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}")
+
+    def restore(self, quota: Quota | None) -> None:
+        """Back to the limit that its server has at all times."""
+        if quota:
+            self.limit(quota.time, quota.period)
+        else:
+            self.limit(None)
 
     def share(self, cpus: float | None) -> None:
         """CPU time of this many CPUs, which may be a fraction; None: of all."""

@@ -79,11 +79,6 @@ class Gate:
         """Rows which show that the recording lacks requests. A twin of a part of them cannot repeat the rest."""
         return tuple(row for row in self.rows if row.what.startswith(ACCOUNTED))
 
-    @property
-    def complete(self) -> bool:
-        """Whether the recording holds nearly all requests."""
-        return not self.missing
-
 
 def gate(
     twin: Twin, run: Dataset | str | PathLike[str], seeds: Sequence[int] = (1,), progress: Progress | None = None

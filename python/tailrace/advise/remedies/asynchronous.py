@@ -20,9 +20,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
     """The tiers from the clients on, one more in each: of a path, a synchronous tier behind an asynchronous one drops
     what the first lets through (`rpc-vs-async` V-B)."""
     for entry in places.entries(experiment):
-        path = [entry]
-        for name in path:  # grows during the loop
-            path += [callee for callee in experiment.tiers[name].calls if callee not in path]
+        path = [entry, *places.behind(experiment, [entry])]
         blocking = [name for name in path if experiment.tiers[name].kind == "sync"]
         yield from (_of(experiment, tuple(blocking[:number])) for number in range(1, len(blocking) + 1))
 

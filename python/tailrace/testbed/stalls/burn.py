@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tailrace.experiment import places
+from tailrace.experiment.losses import NEIGHBOUR
 from tailrace.experiment.model import Burn
 from tailrace.testbed import program
 from tailrace.testbed.cgroup import Group
@@ -17,7 +18,7 @@ _ENDLESS = ["sh", "-c", "while :; do :; done"]
 def injections(system: System, stall: Burn) -> Iterator[Injection]:
     for node in places.machines(system.experiment, stall.place):
         group = neighbour(system, node, stall.weight, stall.threads)
-        yield Injection("neighbour", node, group.thaw, group.freeze)
+        yield Injection(NEIGHBOUR, node, group.thaw, group.freeze)
 
 
 def neighbour(system: System, node: str, weight: float, threads: int) -> Group:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from tailrace.experiment import Experiment, places, truth
+from tailrace.experiment.losses import NEIGHBOUR
 from tailrace.testbed.stalls.injection import Mechanism, joined
 from tailrace.testbed.system import System
 from tailrace.units import MILLISECOND, SECOND
@@ -76,7 +77,7 @@ class _Shared:
                 taken[name].append((before, now))
             before, used = now, uses
         return [
-            truth.Stall("neighbour", name, self.epoch.unix(begin), self.epoch.unix(end))
+            truth.Stall(NEIGHBOUR, name, self.epoch.unix(begin), self.epoch.unix(end))
             for name, spans in taken.items()
             for begin, end in joined(spans, JOIN_NS)
             if end - begin >= SHORTEST_NS

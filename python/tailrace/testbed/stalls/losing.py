@@ -113,8 +113,6 @@ class Losing:
             return
         if left < 1.0:
             self.group.share(left * self.whole)
-        elif self.quota:
-            self.group.limit(self.quota.time, self.quota.period)
         else:
-            self.group.limit(None)
+            self.group.restore(self.quota)
         self.group.thaw()

@@ -14,6 +14,5 @@ def injections(system: System, stall: Slow) -> Iterator[Injection]:
     for server in system.servers(stall.place):
         group, cpus = system.nodes.groups()[server]
         quota = system.settings[server].tier.quota
-        usual = (quota.time, quota.period) if quota else (None,)
         slower = partial(group.share, stall.left * cpus)
-        yield Injection("cpu-quota", server, slower, partial(group.limit, *usual))
+        yield Injection("cpu-quota", server, slower, partial(group.restore, quota))
