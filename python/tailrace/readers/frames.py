@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 from tailrace.bounds import OTLP_MESSAGE
 from tailrace.readers.source import Found, Source
@@ -70,10 +71,13 @@ def messages(source: Source, found: Found) -> Iterator[bytes]:
 
 
 def _unpacked(message: bytes, found: Found) -> Iterator[bytes]:
-    if message.startswith(_ZSTD):
-        try:
-            message = zstd.ZstdDecompressor().decompress(message, max_length=OTLP_MESSAGE)
-        except zstd.ZstdError:
-            found.lose("damaged elements", 1)
-            return
-    yield message
+    if not message.startswith(_ZSTD):
+        yield message
+        return
+    decoder = zstd.ZstdDecompressor()
+    with suppress(zstd.ZstdError):
+        message = decoder.decompress(message, max_length=OTLP_MESSAGE)
+    if decoder.eof:
+        yield message
+    else:
+        found.lose("damaged elements", 1)

@@ -84,7 +84,7 @@ def is_parquet(source: Source) -> bool:
 
 
 def _names(source: Source) -> list[str]:
-    """The columns of a table; none where a file is no table."""
+    """The columns of a table; none where a file is not a table."""
     head = source.head()
     if not head.startswith(b"PAR1"):
         text = text_head(head)
