@@ -124,6 +124,20 @@ def test_an_overload_older_than_the_recording_has_no_known_origin() -> None:
     assert step(asked, "cause").missing == overflow.missing
 
 
+@pytest.mark.parametrize("rate", [1000.0, 1400.0])
+def test_an_overload_that_lasts_for_the_whole_recording_began_where_the_queue_is_full(rate: float) -> None:
+    """app answers 833/s at most."""
+    asked = diagnose(system(rate=rate))
+    assert only(asked) == ("web", "app", "upstream")
+    overflow, stall, cause = (step(asked, name) for name in ("overflow", "millibottleneck", "cause"))
+    assert overflow.numbers["lasting"] is True
+    assert "The queue of app was held at 60" in asked.answer[1]
+    assert (stall.verdict, "CPU saturated" in stall.sentence) == ("found", True)
+    assert cause.verdict == "unknown"
+    assert cause.missing is not None
+    assert cause.missing.startswith("a recording that begins before the overload")
+
+
 @pytest.mark.parametrize("begins", [3.98, 4.04])
 def test_an_overload_soon_after_the_begin_has_a_known_origin(begins: float) -> None:
     """app stands still from 4.0 s on, and web overflows 0.2 s later."""

@@ -61,6 +61,8 @@ def _took(diagnosis: Diagnosis) -> str:
 
 
 def _began(main: SummaryRow, episodes: list[Episode]) -> str:
+    if len(episodes) == 1 and "lasting" in episodes[0].findings[2].numbers:
+        return episodes[0].findings[2].sentence
     times = "" if len(episodes) == 1 else f" in each of {len(episodes)} episodes"
     leads = sorted(int(_number(e, 2, "rise_to_drop_ns")) for e in episodes if _number(e, 2, "rise_to_drop_ns"))
     before = f", {duration(leads[len(leads) // 2])} before the first drop" if leads and leads[0] > 0 else ""

@@ -162,6 +162,8 @@ def _unknown(
         why = f"{origin} lacked capacity, and nothing recorded accounts for it"
     else:
         why = "no recorded cause changes these requests when it is taken away"
+    if stall is not None and stall.lasting:
+        wanted = ["a recording that begins before the overload", *wanted]
     if verdict.kept:
         wanted += [
             f"the policy by which {listing(verdict.kept)} chose among its servers (the replay keeps its choices)"

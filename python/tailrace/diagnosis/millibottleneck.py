@@ -42,12 +42,13 @@ Kind = Literal["collapse", "overload"]
 
 @dataclass(frozen=True)
 class Resource:
-    """This shows a resource of the origin in the stall, compared with calm time."""
+    """This shows a resource of the origin in the stall, compared with calm time. `calm` is None where the stall lasts
+    for most of the recording, because the rest does not show what is usual."""
 
     metric: str
     place: str
     inside: float
-    calm: float
+    calm: float | None
     saturated: bool
     why: str
 
@@ -69,6 +70,8 @@ class Stall:
     arrivals_calm: float
     resources: tuple[Resource, ...]
     sampled: Literal["yes", "coarse", "no"]
+    lasting: bool
+    """It lasts for most of the recording."""
     finding: Finding
 
     def has(self, metric: str) -> bool:
@@ -90,12 +93,15 @@ def find(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
     if origin is None or rise is None:
         return None
     usual = per_second(view.stays[origin].departures, slow)
-    kind, end = _interval(view, origin, rise, usual)
+    interval: tuple[Kind, int] = "overload", rise.end
+    kind, end = interval if overflow.lasting else _interval(view, origin, rise, usual)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
     throughput = float(view.stays[origin].departed(edges)[0]) / lasted
     arrivals = float(view.asked(origin).arrived(edges)[0]) / lasted
-    resources, sampled = _resources(view, slow, origin, rise.begin, end, throughput < COLLAPSED * usual)
+    resources, sampled = _resources(
+        view, None if overflow.lasting else slow, origin, rise.begin, end, throughput < COLLAPSED * usual
+    )
     stall = Stall(
         origin,
         rise.begin,
@@ -108,6 +114,7 @@ def find(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
         per_second(view.asked(origin).arrivals, slow),
         resources,
         sampled,
+        overflow.lasting,
         _NOT_YET,
     )
     return replace(stall, finding=_finding(view, stall))
@@ -165,7 +172,7 @@ def _edge(view: View, origin: str, last: int, step: int, usual: float) -> int:
 
 
 def _resources(
-    view: View, slow: Slow, origin: str, begin: int, end: int, held_up: bool
+    view: View, slow: Slow | None, origin: str, begin: int, end: int, held_up: bool
 ) -> tuple[tuple[Resource, ...], Literal["yes", "coarse", "no"]]:
     found: list[Resource] = []
     coarse = False
@@ -174,35 +181,36 @@ def _resources(
             if not series.resolves(begin, end):
                 coarse = True
                 continue
-            found.append(judge(series, slow.usual(series), begin, end, held_up))
+            found.append(judge(series, slow.usual(series) if slow else None, begin, end, held_up))
     own = any(r.metric == "cpu_busy" for r in found)
     if not any(r.metric == "cpu_busy" and r.saturated for r in found):
         full = (series for series in view.shared_cpu(origin) if series.at_work(begin, end))
-        found += [judge(series, series.calm(slow.calm), begin, end, held_up) for series in full]
+        found += [judge(series, series.calm(slow.calm) if slow else None, begin, end, held_up) for series in full]
     return tuple(found), "yes" if own or len(found) > 1 else "coarse" if coarse else "yes" if found else "no"
 
 
-def judge(series: Series, usual: float, begin: int, end: int, held_up: bool) -> Resource:
+def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bool) -> Resource:
     metric = series.metric
+    usually = "" if usual is None else f" (usually {share(usual)})"
     # The kernel renews a quota every 100 ms: with samples of 50 ms, every other sample shows nothing.
     inside = (series.mean(begin, end) if metric == "cpu_throttled" else series.median(begin, end)) or 0.0
     if metric != "cpu_busy":
-        full = inside >= LIMITS[metric] and inside >= 3 * usual
-        why = f"{_SAYS[metric]} {share(inside)} of the time (usually {share(usual)})"
-        return Resource(metric, series.place, inside, usual, full, why)
+        full = inside >= LIMITS[metric] and inside >= 3 * (usual or 0.0)
+        return Resource(
+            metric, series.place, inside, usual, full, f"{_SAYS[metric]} {share(inside)} of the time{usually}"
+        )
     if inside >= AT_WORK * series.capacity:
-        why = f"CPU saturated at {share(inside)} (usually {share(usual)})"
-        return Resource(metric, series.place, inside, usual, True, why)
+        return Resource(metric, series.place, inside, usual, True, f"CPU saturated at {share(inside)}{usually}")
     # The median of two samples is their mean, but in one of them the server may still have run, or run again.
     values = series.during(begin, end)
     least = float(values.min()) if len(values) == 2 else inside
-    if held_up and least <= FROZEN * usual:
+    if usual is not None and held_up and least <= FROZEN * usual:
         why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
         return Resource("frozen", series.place, inside, usual, True, why)
-    if held_up and inside <= STARVED * usual:
+    if usual is not None and held_up and inside <= STARVED * usual:
         why = f"CPU withheld: {share(inside)} of a core used (usually {share(usual)}) while its queue was long"
         return Resource("cpu_withheld", series.place, inside, usual, True, why)
-    return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)} (usually {share(usual)})")
+    return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)}{usually}")
 
 
 _SAYS = {
@@ -218,7 +226,9 @@ _SAYS = {
 
 def _finding(view: View, stall: Stall) -> Finding:
     lasted = stall.end - stall.begin
-    answers = f"{rate(stall.throughput)} answered against {rate(stall.throughput_calm)} usually"
+    answers = f"{rate(stall.throughput)} answered"
+    if not stall.lasting:
+        answers += f" against {rate(stall.throughput_calm)} usually"
     numbers: dict[str, Number] = {
         "length_ns": lasted,
         "kind": stall.kind,

@@ -22,9 +22,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import settle
+from tailrace.diagnosis import lasting, settle
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
+from tailrace.diagnosis.lasting import MOSTLY, Lasting
 from tailrace.diagnosis.queues import Rise, Stays, Times, every, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
@@ -51,9 +52,6 @@ half of its time."""
 LEVEL_NS = 20 * MILLISECOND
 """Queues that rise within this of each other rise together. A server that is busy half of the time has a queue of one
 or two, which by chance passes its usual length some milliseconds earlier or later."""
-MOSTLY = 0.5
-"""If a queue is that long for more than half of the time, its server is overloaded. It does not stall again and
-again."""
 SHORTEST_NS = 20 * MILLISECOND
 """A rise shorter than this did not fill another queue."""
 FOLLOWED = 64
@@ -73,6 +71,8 @@ class Overflow:
     finding: Finding
     levels: Mapping[str, float] = field(default_factory=dict, compare=False)
     """It maps each server to the length above which its own queue was long."""
+    lasting: bool = False
+    """It lasts for most of the recording, so nothing shows what is usual for the origin."""
     look: Callable[[str], Overflow] | None = field(default=None, compare=False)
 
     def at(self, server: str) -> Overflow:
@@ -139,10 +139,10 @@ def _of_cluster(
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
     wave = tuple(sorted(pushed, key=lambda p: p.rise))
 
-    def told(origin: str | None, rise: Rise | None) -> Overflow:
+    def told(origin: str | None, rise: Rise | None, full: Lasting | None = None) -> Overflow:
         ctqo = judge(view, lost.dropper, origin, part.times)
-        finding = unseen or _finding(view, cluster, lost, origin, rise, ctqo, wave)
-        return Overflow(origin, rise, ctqo, wave, finding, part.levels, at)
+        finding = unseen or _finding(view, cluster, lost, origin, rise, ctqo, wave, full)
+        return Overflow(origin, rise, ctqo, wave, finding, part.levels, full is not None, at)
 
     def at(server: str) -> Overflow:
         rise = _led_up_to(part, server, *_lasts(cluster, lost)) or part.risen.get(server)
@@ -154,7 +154,12 @@ def _of_cluster(
         look = at if slow.is_by_itself(cluster) else None
         ctqo: Ctqo = "unknown" if nowhere.verdict == "unknown" else "none"
         return Overflow(None, None, ctqo, (), nowhere, look=look)
-    return replace(told(None, None), look=None) if unseen else told(*_origin(view, known, cluster, lost, part))
+    if unseen:
+        return replace(told(None, None), look=None)
+    found = told(*_origin(view, known, cluster, lost, part))
+    if found.origin is None and lost.dropper in view.stays and (full := lasting.find(view, lost.dropper)):
+        return told(full.server, _crest(part.times, view.stays[full.server].queue(part.times)), full)
+    return found
 
 
 def _crest(times: Times, queue: Times) -> Rise:
@@ -197,8 +202,16 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding 
         f"{clock(view, lost.first)} on, when {before} had been seen to come to it. Where it began is not known."
     )
     numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
-    missing = "a recording that begins before the overload"
-    return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
+    return Finding(
+        "overflow",
+        "unknown",
+        sentence,
+        lost.dropper,
+        cluster.begin,
+        cluster.end,
+        numbers,
+        "a recording that begins before the overload",
+    )
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:
@@ -504,6 +517,7 @@ def _finding(
     rise: Rise | None,
     ctqo: Ctqo,
     wave: tuple[PushBack, ...],
+    full: Lasting | None,
 ) -> Finding:
     if origin is None or rise is None:
         these = "this request was" if cluster.vlrt == 1 else "these requests were"
@@ -517,6 +531,10 @@ def _finding(
             return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
         return Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end, numbers)
     numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": rise.peak}
+    if full is not None:
+        numbers |= {"lasting": True, "queue_length_max": full.length}
+        sentence = f"{full.sentence} {_verdict(ctqo, lost.dropper, origin)}"
+        return Finding("overflow", "found", sentence, origin, rise.begin, rise.end, numbers)
     order = [f"{step.server} at {clock(view, step.rise)}{_to(step)}" for step in wave]
     first = next((step for step in wave if step.server == origin), None)
     others = [step for step in wave if step.server != origin and step.rise <= rise.begin]
