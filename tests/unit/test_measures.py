@@ -104,6 +104,8 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("drops", {}, 3),
     ("drops", {"place": "web"}, 2),
     ("utilisation", {"place": "web"}, 0.3),
+    ("overhead", {"place": "web", "demand": 500 * MS}, 0.3 - 0.4 * 0.5 / 2),
+    ("cache_misses", {"place": "web", "demand": 500 * MS, "least": 7.0, "each": 2.0}, 7 + 2 * 20),
     ("utilisation_max", {}, (0.2 + 0.97 + 1.0 + 0.4 + 1.0 + 0.6) / 6),
     ("level", {"metric": "cpu_busy", "place": "app", "statistic": "max"}, 1.0),
     ("lead", {"metric": "cpu_busy", "server": "web1", "place": "web", "begin": 0, "end": 10 * S}, 0.4),
@@ -120,6 +122,11 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
         (12 + 9006) / 2 * MS,
     ),
     ("fluctuation", {"series": "cpu_busy", "place": "app", "statistic": "max"}, 1.0),
+    (
+        "fluctuation",
+        {"series": "response", "place": "web", "window": 10 * S, "statistic": "mean", "interaction": "Story"},
+        6 * MS,
+    ),
     ("arrivals", {"place": "web"}, 0.3),
     ("arrivals", {"place": "web", "window": 5 * S}, 0.3),
     ("arrivals", {"place": "web", "window": 5 * S, "statistic": "sd"}, 0.1),
@@ -245,6 +252,35 @@ def test_a_series_has_a_value_for_each_window(
     [line] = found
     assert line["first"] == 50 * MS
     assert line["values"] == pytest.approx(values)
+
+
+def test_a_series_of_one_page_counts_what_its_requests_cause(tmp_path: Path) -> None:
+    def visit(number: int, request: int, arrival: int, departure: int) -> dict[str, Any]:
+        at = {"sent": T0 + arrival, "arrival": T0 + arrival, "departure": T0 + departure}
+        return {"visit": number, "request": request, "server": "app", "interaction": "SELECT", **at}
+
+    asked = [
+        {"request": number, "server": "web1", "interaction": page, "sent": T0, "end": T0 + 450 * MS}
+        for number, page in ((1, "Story"), (2, "Home"), (3, "Story"))
+    ]
+    visits = [visit(3, 3, 100 * MS, 140 * MS), visit(1, 1, 50 * MS, 320 * MS), visit(2, 2, 60 * MS, 330 * MS)]
+    dataset = builders.run(tmp_path / "run", requests=builders.requests(*asked), visits=builders.visits(*visits))
+    run = Measured(dataset, SYSTEM, T0, T0 + 1 * S)
+    [story] = drawn.series(run, "queue", "app", 0, 500 * MS, 100 * MS, "Story")
+    [every] = drawn.series(run, "queue", "app", 0, 500 * MS, 100 * MS)
+    assert story["values"] == [1, 2, 1, 1, 0]
+    assert every["values"] == [2, 3, 2, 2, 0]
+    [took] = drawn.series(run, "response", "app", 0, 200 * MS, 100 * MS, "Story")
+    assert took["values"] == pytest.approx([0.27, 0.04])
+    assert drawn.series(run, "queue", "app", 0, 500 * MS, 100 * MS, "Search") == []
+
+
+def test_only_queues_and_response_times_are_of_one_page(run: Measured) -> None:
+    sentence = "interaction is for the series queue and response, got drops"
+    with pytest.raises(UsageError, match=sentence):
+        drawn.series(run, "drops", "web", 0, 1 * S, 100 * MS, "Story")
+    values = {"series": "drops", "place": "web", "interaction": "Story"}
+    assert check("fluctuation", values, "values[0].") == f"values[0].{sentence}"
 
 
 def test_what_waits_for_a_connection_is_assigned(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from tailrace.diagnosis.answer import PLAIN
 from tailrace.errors import InputError
 from tailrace.experiment.quantities import Above0, Duration, Number, Positive
 from tailrace.reproduce.crossings import Crossing
-from tailrace.reproduce.panels import Lines, Names, Panel
-from tailrace.study import runs
+from tailrace.reproduce.panels import Lines, Names, Panel, Timeline
+from tailrace.study import drawn, runs
 from tailrace.study.measures import Statistic, dimension
 from tailrace.toml import Count, Name, Table, wrong_name
 
@@ -74,7 +74,7 @@ class Value(Table):
 
     name: Name
     measure: Name
-    """A measure of docs/reference/measures.md; the keys from `place` to `per` are its values."""
+    """A measure of docs/reference/measures.md; the keys from `place` to `each` are its values."""
     place: Name | None = None
     server: Name | None = None
     interaction: Name | None = None
@@ -91,6 +91,9 @@ class Value(Table):
     meets: When | None = None
     near: Duration | None = None
     per: Positive | None = None
+    demand: Positive | None = None
+    least: Number | None = None
+    each: Number | None = None
     run: Names = ()
     """Its runs or crossings. Default: all runs."""
     unit: str = ""
@@ -124,6 +127,7 @@ class Value(Table):
 ARGUMENTS = (
     *("place", "server", "interaction", "metric", "series", "statistic", "percentile"),
     *("over", "under", "window", "begin", "end", "when", "meets", "near", "per"),
+    *("demand", "least", "each"),
 )
 Operand = float | Name
 """A number in the value's unit, or a cell: "VALUE @ RUN", or VALUE alone if it has one run."""
@@ -271,6 +275,11 @@ def _problems(expected: Expected) -> Iterator[str]:
         for name in panel.values_used():
             if name not in values_known:
                 yield wrong_name(f"panels[{number}]", name, values_known, "value")
+        if isinstance(panel, Timeline):
+            for line in panel.lines:
+                problem = drawn.problem(line.series, line.interaction, f"panels[{number}].lines.")
+                if problem:
+                    yield problem
         if isinstance(panel, Lines):
             yield from _problems_of_lines(f"panels[{number}]", panel, expected)
 

@@ -165,7 +165,8 @@ def _timelines(expected: Expected, run: str) -> list[Question]:
 def _line(panel: Timeline, number: int) -> Question:
     line = panel.lines[number]
     span = {"begin": panel.begin, "end": panel.end, "window": panel.window}
-    return Question.of("series", {"series": line.series, "place": line.place, **span})
+    of = {"interaction": line.interaction} if line.interaction else {}
+    return Question.of("series", {"series": line.series, "place": line.place, **of, **span})
 
 
 def outcome(plan: Plan) -> Outcome:

@@ -55,6 +55,8 @@ class Series(Table):
     """A server, a tier for all its servers, or a node."""
     label: str = ""
     """The label instead of the place's name."""
+    interaction: Name | None = None
+    """Of queue and response: only the requests for this page, and the visits that they cause."""
 
 
 class Mark(Table):

@@ -25,12 +25,15 @@ def histogram(run: Measured, edges: list[int], place: str | None = None) -> list
     return [int(count) for count in counts]
 
 
-def series(run: Measured, series: str, place: str, begin: int, end: int, window: int) -> list[Json]:
-    """One metric of each server of a place in windows from `begin` to `end` (ns after the ramp).
+def series(
+    run: Measured, series: str, place: str, begin: int, end: int, window: int, interaction: str | None = None
+) -> list[Json]:
+    """One metric of each server of a place in windows from `begin` to `end` (ns after the ramp), of all requests or of
+    one interaction.
 
     Each as `label`, `first` (middle of the first window, ns after the ramp), `values` (null where there is none).
     """
-    found = values(run, series, place, window)
+    found = values(run, series, place, window, interaction)
     first, count = begin // window, max(1, -(-(end - begin) // window))
     grid = pl.DataFrame({"window": np.arange(first, first + count) * window})
     lines = []
@@ -43,12 +46,24 @@ def series(run: Measured, series: str, place: str, begin: int, end: int, window:
     return lines
 
 
-def values(run: Measured, series: str, place: str, window: int) -> pl.DataFrame:
+def values(run: Measured, series: str, place: str, window: int, interaction: str | None = None) -> pl.DataFrame:
     """One metric of each server of a place: `label`, `window` (its begin, ns after the ramp) and `value`. Windows
-    without a row are empty."""
-    if series not in KNOWN:
-        raise UsageError(wrong_name("series", series, KNOWN, "series"))
+    without a row are empty. With an `interaction`, only its requests count, and the visits that they cause."""
+    wrong = problem(series, interaction)
+    if wrong:
+        raise UsageError(wrong)
+    if interaction:
+        return OF_INTERACTION[series](run, place, window, interaction)
     return SERIES[series](run, place, window) if series in SERIES else sampled(run, series, place, window)
+
+
+def problem(series: str, interaction: str | None, where: str = "") -> str | None:
+    """A sentence about a series that does not exist, or that cannot be of one interaction; or None."""
+    if series not in KNOWN:
+        return wrong_name(f"{where}series", series, KNOWN, "series")
+    if interaction and series not in OF_INTERACTION:
+        return f"{where}interaction is for the series {' and '.join(OF_INTERACTION)}, got {series}"
+    return None
 
 
 def unit_of(series: str) -> Unit:
@@ -125,18 +140,34 @@ def throughput(run: Measured, place: str, window: int) -> pl.DataFrame:
     return _windows(run, place, window, rate)
 
 
-def response(run: Measured, place: str, window: int) -> pl.DataFrame:
+def response(run: Measured, place: str, window: int, interaction: str | None = None) -> pl.DataFrame:
     """Mean response time, in s, of the requests sent in the window: the point-in-time response time. For a tier that
     receives no client requests, that of the visits that arrived in it."""
     found, label = run.requests(place).filter(pl.col("ok")), "mean response time"
     if found.is_empty():
         took = pl.col("departure") - pl.col("arrival")
-        ok = run.visits(place).filter(pl.col("status").cast(pl.String) == "ok")
+        ok = run.visits(place, interaction).filter(pl.col("status").cast(pl.String) == "ok")
         found, label = ok.select(sent="arrival", response=took).collect(), f"mean time in {place}"
+    elif interaction:
+        found = found.filter(pl.col("interaction") == interaction)
     started = (pl.col("sent") - run.begin) // window * window
     return (
         found.group_by(window=started).agg(value=pl.col("response").mean() / SECOND).with_columns(label=pl.lit(label))
     )
+
+
+def queue_of(run: Measured, place: str, window: int, interaction: str) -> pl.DataFrame:
+    """The largest number of simultaneous requests of one interaction in each server."""
+    visits, server = run.visits(place, interaction), pl.col("server").cast(pl.String)
+    begins = visits.select(at=pl.col("arrival") - run.begin, label=server, step=pl.lit(1, pl.Int64))
+    ends = visits.select(at=pl.col("departure") - run.begin, label=server, step=pl.lit(-1, pl.Int64))
+    # each window begins with what the one before it ended with, where no visit begins or ends
+    grid = pl.DataFrame({"at": np.arange(-(-run.length // window)) * window}).lazy()
+    looks = grid.join(visits.select(label=server).unique(), how="cross").with_columns(step=pl.lit(0, pl.Int64))
+    # at the same instant, departures come before arrivals
+    steps = pl.concat([begins, ends, looks], how="diagonal").filter(pl.col("at") < run.length).sort("at", "step")
+    inside = steps.with_columns(value=pl.col("step").cum_sum().over("label").cast(pl.Float64))
+    return inside.group_by("label", window=pl.col("at") // window * window).agg(pl.col("value").max()).collect()
 
 
 SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {
@@ -152,6 +183,8 @@ SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {
 }
 """Series besides the metrics of samples.parquet. Frames have `label`, `window` (its start after the ramp) and
 `value`."""
+OF_INTERACTION: dict[str, Callable[[Measured, str, int, str], pl.DataFrame]] = {"queue": queue_of, "response": response}
+"""Series that can be of one interaction alone."""
 KNOWN = {*SERIES, *METRICS}
 COUNTED = ("arrivals", "assigned", "drops", "vlrt")
 """Series in which a missing row means 0."""

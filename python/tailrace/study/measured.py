@@ -91,11 +91,14 @@ class Measured:
             self._requests[servers] = rows.select(*columns, response=pl.col("end") - pl.col("sent")).collect()
         return self._requests[servers]
 
-    def visits(self, place: str) -> pl.LazyFrame:
+    def visits(self, place: str, interaction: str | None = None) -> pl.LazyFrame:
         """Visits that arrived at a place within the interval, without visits for embedded objects that are apart
-        (`embedded_apart`)."""
+        (`embedded_apart`). With an `interaction`, only those that its requests caused."""
         servers = self.servers(place)
         found = self.dataset.visits().filter(pl.col("server").cast(pl.String).is_in(servers), self._within("arrival"))
+        if interaction:
+            asked = self.dataset.requests().filter(pl.col("interaction").cast(pl.String) == interaction)
+            found = found.join(asked.select("request"), on="request", how="semi")
         return found.filter(~self._is_embedded) if self._apart else found
 
     def assigned(self, place: str) -> pl.LazyFrame:

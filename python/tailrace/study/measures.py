@@ -110,6 +110,19 @@ def utilisation(run: Measured, place: str) -> float:
     return _number(run.samples(place, "cpu_busy")["value"].mean())
 
 
+def overhead(run: Measured, place: str, demand: int) -> float:
+    """CPU share beyond this demand for each answered request, over all servers of a tier: what the CPU uses more than
+    in proportion to its load."""
+    servers = len(run.servers(place))
+    return utilisation(run, place) - throughput(run) * demand / SECOND / servers
+
+
+def cache_misses(run: Measured, place: str, demand: int, least: float, each: float) -> float:
+    """Cache misses by a model, for the simulator has no caches: `least`, and `each` for a hundredth of the CPU that is
+    overhead."""
+    return least + each * overhead(run, place, demand) * 100
+
+
 def utilisation_max(run: Measured, place: str | None = None) -> float:
     """Mean CPU share of the busiest tier on the path of requests to `place`; "highest average CPU"."""
     return max(utilisation(run, tier) for tier in _passed(run, place))
@@ -164,10 +177,17 @@ def arrivals(run: Measured, place: str, statistic: Statistic = "mean", window: i
     return _statistic(pl.Series(counts / window * SECOND), statistic)
 
 
-def fluctuation(run: Measured, series: str, place: str, window: int = WINDOW, statistic: Statistic = "sd") -> float:
+def fluctuation(
+    run: Measured,
+    series: str,
+    place: str,
+    window: int = WINDOW,
+    statistic: Statistic = "sd",
+    interaction: str | None = None,
+) -> float:
     """Variation over windows of a series that timelines draw (queue, response, a sampled metric), all servers
-    pooled."""
-    lines = drawn.series(run, series, place, 0, run.length, window)
+    pooled; with an interaction, of the queue or the response time of its requests alone."""
+    lines = drawn.series(run, series, place, 0, run.length, window, interaction)
     values = pl.Series([value for line in lines for value in line["values"] if value is not None], dtype=pl.Float64)
     seconds = drawn.unit_of(series) == "duration" and statistic != "cv"
     return _statistic(values, statistic) * (SECOND if seconds else 1)
@@ -285,6 +305,8 @@ MEASURES: dict[str, Measure] = {
     "retransmitted": Measure(retransmitted, "share"),
     "drops": Measure(drops, "count"),
     "utilisation": Measure(utilisation, "share"),
+    "overhead": Measure(overhead, "share"),
+    "cache_misses": Measure(cache_misses, "count"),
     "utilisation_max": Measure(utilisation_max, "share"),
     "level": Measure(level, "count"),
     "lead": Measure(lead, "count"),

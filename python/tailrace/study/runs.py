@@ -224,10 +224,10 @@ def check(name: str, values: Mapping[str, Any], where: str) -> str | None:
         return f"{where}percentile must be from 0 to 100, got {values['percentile']:g}"
     if values.get("window", 1) <= 0:
         return f"{where}window must be above 0"
-    for key, known in (("statistic", get_args(measures.Statistic)), ("series", drawn.KNOWN)):
-        if values.get(key, "") not in ("", *known):
-            return wrong_name(f"{where}{key}", values[key], known, key)
-    return None
+    known = get_args(measures.Statistic)
+    if values.get("statistic", "") not in ("", *known):
+        return wrong_name(f"{where}statistic", values["statistic"], known, "statistic")
+    return drawn.problem(values["series"], values.get("interaction"), where) if "series" in values else None
 
 
 @cache
