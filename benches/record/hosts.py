@@ -42,7 +42,7 @@ def run(*command: str) -> str:
 
 
 @contextmanager
-def nginx(folder: Path) -> Iterator[None]:
+def nginx(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     config = folder / "nginx.conf"
     text = (HERE.parent / "load" / "nginx.conf").read_text()
     config.write_text(text.replace("FOLDER", str(folder)).replace("127.0.0.1:PORT", f"{HOSTS.address}:80"))
@@ -53,7 +53,7 @@ def nginx(folder: Path) -> Iterator[None]:
                 if server.poll() is not None:
                     sys.exit("nginx did not start")
                 time.sleep(0.05)
-            yield
+            yield server
         finally:
             server.terminate()
 

@@ -25,6 +25,7 @@ from tailrace.hub import Hub, reporting, wire
 from tailrace.hub import desk as desk_module
 from tailrace.hub.admission import Admission
 from tailrace.hub.desk import DEAD_S, OPEN_MAX, ROUND_S, STATE, SUFFIX, Desk
+from tailrace.hub.explaining import Explaining
 from tailrace.hub.reporting import Address, Reporter
 from tailrace.hub.serving import Server
 from tailrace.hub.wire import Message
@@ -128,6 +129,17 @@ class TestDesk:
         deliver(alone, name, "web")
         assert alone.due(DEAD_S - 1) == []
         assert [closed.delivered for closed in alone.due(DEAD_S + 1)] == [["web"]]
+
+    def test_a_host_that_is_sending_is_waited_for_although_it_asks_nothing(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, 60, 10)
+        desk.poll(said_by("large", "10.0.0.4"), 0)
+        name = desk.notice(noticed("web", peers=("10.0.0.4",)), 0)
+        assert isinstance(name, str)
+        deliver(desk, name, "web")
+        desk.sends("large", DEAD_S)
+        assert desk.due(DEAD_S + 1) == []
+        deliver(desk, name, "large")
+        assert [closed.delivered for closed in desk.due(DEAD_S + 2)] == [["web", "large"]]
 
     def test_another_hub_goes_on_with_what_was_collected(self, tmp_path: Path) -> None:
         desk = Desk(tmp_path, 60, 10)
@@ -233,8 +245,10 @@ def certificate(folder: Path) -> Path:
 
 
 @contextmanager
-def serving(desk: Desk, tls: ssl.SSLContext | None = None, admission: Admission | None = None) -> Iterator[int]:
-    server = Server(listen("127.0.0.1:0"), desk, admission or Admission.shared(TOKEN), tls)
+def serving(
+    desk: Desk, tls: ssl.SSLContext | None = None, admission: Admission | None = None, port: int = 0
+) -> Iterator[int]:
+    server = Server(listen(f"127.0.0.1:{port}"), desk, admission or Admission.shared(TOKEN), tls)
     server.start()
     try:
         yield server.server_address[1]
@@ -334,7 +348,9 @@ def test_a_body_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
             broken.shutdown(socket.SHUT_WR)
             assert b" 408 " in broken.recv(4_096)
         assert list((tmp_path / f"{name}{SUFFIX}" / "web").iterdir()) == []
+        desk.poll(said_by("web"), -DEAD_S)
         assert asked(port, "PUT", path, b"whole") == 201
+        assert desk._hosts["web"].seen > 0
         assert [file.read_bytes() for file in (tmp_path / f"{name}{SUFFIX}" / "web").iterdir()] == [b"whole"]
 
 
@@ -423,6 +439,48 @@ def test_two_hosts_are_one_incident_although_the_hub_was_killed(tmp_path: Path) 
     assert "recordings of client, server" in said.read_text()
     for host in ("client", "server"):
         assert [path.name for path in (tmp_path / host).iterdir()] == ["recording"]
+
+
+def test_five_hosts_are_one_incident_although_one_is_dead_one_slow_and_one_sends_nonsense(tmp_path: Path) -> None:
+    """And the hub is another one in the middle of it."""
+    folder, port = tmp_path / "incidents", free_port()
+    folder.mkdir()
+    end = time.time_ns()
+
+    def answered() -> set[str]:
+        return {host for path in folder.glob(f"*{SUFFIX}/{STATE}") for host in json.loads(path.read_text())["answered"]}
+
+    with serving(Desk(folder, 600, 10), port=port):
+        for host in ("dead", "slow", "nonsense", "server"):
+            polled = {"host": host, "now": end, "addresses": ["10.78.0.2"]}
+            assert asked(port, "POST", "/v1/poll", json.dumps(polled).encode()) == 200
+        watched = watching(tmp_path, "client", port)
+        watched.noticed(end - 10 * SECOND, end, ["5 requests to web took 950 ms or longer"])
+        until(lambda: answered() == {"client"}, "the client sends")
+    again = Desk(folder, 600, 10)
+    again.take_up(time.monotonic())
+    [collecting] = folder.glob(f"*{SUFFIX}")
+    name = collecting.name.removesuffix(SUFFIX)
+    with serving(again, port=port):
+        neighbour = watching(tmp_path, "server", port)
+        for host in ("slow", "nonsense"):
+            polled = {"host": host, "now": end, "addresses": ["10.78.0.2"]}
+            assert asked(port, "POST", "/v1/poll", json.dumps(polled).encode()) == 200
+        assert asked(port, "PUT", f"/v1/recordings/{name}/nonsense/recording.json", b"[" * 1_000) == 201
+        assert asked(port, "POST", f"/v1/done/{name}/nonsense", json.dumps({"host": "nonsense"}).encode()) == 200
+        until(lambda: answered() == {"client", "server", "nonsense"}, "the others send")
+        for reporter in (watched, neighbour):
+            reporter.close()
+        [closed] = again.due(time.monotonic() + 600)
+    late = {host for host, why in closed.answered.items() if "in time" in why}
+    assert late == {"dead", "slow"}
+    explaining = Explaining(again, closed)
+    until(explaining.step, "it is explained")
+    run = Dataset.open(folder / name)
+    assert run.manifest.rows["visits"] == 308
+    assert {clock.capture for clock in run.topology.clocks} == {"client", "server"}
+    assert [note for note in run.manifest.notes if note.startswith("nonsense: it is left out: it cannot be read")]
+    assert "web dropped connection attempts of 14" in explaining.said()
 
 
 def test_a_host_that_loses_its_hub_says_so_once_and_keeps_its_notices(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_names_of_a_host_that_is_left_out_are_not_learned(tmp_path: Path) -> Non
         )
     runs = {"a": tmp_path / "ours", "b": tmp_path / "ours", "c": tmp_path / "stranger"}
     joined = join({host: Dataset.open(path) for host, path in runs.items()}, tmp_path / "out", leave_out=True)
-    assert joined.left_out == ("c",)
+    assert list(joined.left_out) == ["c"]
     known = {server.name for server in joined.run.topology.servers}
     assert "stranger" not in known
     assert set(joined.run.visits().collect()["server"].cast(pl.String).unique()) <= known

@@ -11,7 +11,7 @@ from tailrace.cli.confinement import confine
 from tailrace.cli.options import Out
 from tailrace.cli.running import read_files
 from tailrace.cli.words import AsJson, Overwrite, Quiet, print_json, progress, tell
-from tailrace.errors import UsageError
+from tailrace.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from tailrace.dataset import Dataset
@@ -34,7 +34,8 @@ def join(
     quiet: Quiet = False,
     overwrite: Overwrite = False,
     leave_out: Annotated[
-        bool, typer.Option("--leave-out", help="Leave out hosts that share no visits with the others.")
+        bool,
+        typer.Option("--leave-out", help="Leave out hosts that cannot be read, or share no visits with the others."),
     ] = False,
 ) -> None:
     """Join recordings of several hosts: what two hosts saw is one, and all times are on the clock of the first."""
@@ -44,9 +45,9 @@ def join(
     folders = _hosts(runs)
     confine(folders.values(), [out])
     refuse(out, overwrite)
-    found = {name: _read(folder, quiet) for name, folder in folders.items()}
+    found, unread = _read(folders, quiet, leave_out)
     with progress("Joining", quiet):
-        joined = join_runs(found, out, overwrite=overwrite, leave_out=leave_out)
+        joined = join_runs(found, out, overwrite=overwrite, leave_out=leave_out, unread=unread)
     if as_json:
         hosts = [_row(joined, host) for host in joined.both]
         print_json({"path": str(out), "hosts": hosts, "left_out": list(joined.left_out)})
@@ -54,8 +55,18 @@ def join(
         _print(joined, out)
 
 
-def _read(folder: Path, quiet: bool) -> Dataset:
-    return read_files([str(folder)], quiet=quiet)
+def _read(folders: dict[str, Path], quiet: bool, leave_out: bool) -> tuple[dict[str, Dataset], dict[str, str]]:
+    """The runs, and with `leave_out` the hosts that cannot be read, with the reason."""
+    found: dict[str, Dataset] = {}
+    unread: dict[str, str] = {}
+    for name, folder in folders.items():
+        try:
+            found[name] = read_files([str(folder)], quiet=quiet)
+        except InputError as error:
+            if not leave_out or len(unread) == len(folders) - 1:
+                raise
+            unread[name] = f"it cannot be read: {error.found}"
+    return found, unread
 
 
 def _hosts(runs: list[str]) -> dict[str, Path]:
@@ -94,5 +105,5 @@ def _print(joined: Joined, out: Path) -> None:
     for host, offset in joined.offsets.items():
         clock = f"{exact_duration(offset.offset_ns)} ± {format_duration(offset.bound_ns)}"
         tell(f"  {host}: {joined.both[host]:,} visits seen at both ends; its clock + {clock} is the first host's")
-    for host in joined.left_out:
-        tell(f"  {host}: it is left out, because no visits show what its clock differs by")
+    for host, why in joined.left_out.items():
+        tell(f"  {host}: it is left out, because {why}")

@@ -27,7 +27,7 @@ OPEN_MAX = 4
 """Collections at once; a host sends a further notice again later."""
 ASKED_MAX = 50
 DEAD_S = 15.0
-"""A host asks every two seconds whether something is wanted."""
+"""A host asks every two seconds whether something is wanted, unless it is sending."""
 ROUND_S = 2 * POLL_S
 """Each host that lives has asked within this time, also after the hub has begun."""
 APART_NS = 30 * SECOND
@@ -153,6 +153,12 @@ class Desk:
         except OSError:
             return HTTPStatus.INSUFFICIENT_STORAGE
         return folder / segment
+
+    def sends(self, host: str, now: float) -> None:
+        """A part of a recording has come from a host, which asks nothing meanwhile."""
+        with self._lock:
+            if known := self._hosts.get(host):
+                known.seen = now
 
     def done(self, name: str, host: str, heard: Message, now: float) -> HTTPStatus:
         """A host has sent its recording, or has none."""

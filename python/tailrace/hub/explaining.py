@@ -1,7 +1,7 @@
 """Turns a closed collection into an incident: the recordings are joined, and the result is diagnosed.
 
-Both are commands of Tailrace in processes of their own, because recordings come from other hosts. If the clocks of some
-hosts remain unknown, the join leaves those out, and the incident has a note of it.
+Both are commands of Tailrace in processes of their own, because recordings come from other hosts. If a recording cannot
+be read, or the clock of its host remains unknown, the join leaves it out, and the incident has a note of it.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(place, HTTPStatus):
             raise _RefusedError(place)
         try:
-            self._store(place, length)
+            self._store(place, length, found[2])
         except OSError:
             raise _RefusedError(HTTPStatus.INSUFFICIENT_STORAGE) from None
         self._answer(HTTPStatus.CREATED)
@@ -157,13 +157,14 @@ class _Handler(BaseHTTPRequestHandler):
             left -= len(chunk)
             yield chunk
 
-    def _store(self, place: Path, length: int) -> None:
+    def _store(self, place: Path, length: int, host: str) -> None:
         """Written under a name of its own, which becomes the file's when it is complete."""
         part = place.with_name(f"{place.name}.{secrets.token_hex(8)}.tmp")
         try:
             with part.open("xb") as file:
                 for chunk in self._chunks(length):
                     file.write(chunk)
+                    self.server.desk.sends(host, time.monotonic())
             part.replace(place)
         finally:
             part.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ A host joins when it shares a server with the hosts that are joined already. Vis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
@@ -36,18 +36,24 @@ class Joined:
     both: Mapping[str, int]
     """Host → how many of its visits another host saw, too. The first host has no count."""
     offsets: Mapping[str, Offset]
-    left_out: tuple[str, ...] = ()
-    """Hosts whose clock is not known."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Host → why it is not in the run."""
 
 
 def join(
-    runs: Mapping[str, Dataset], out: str | PathLike[str], *, overwrite: bool = False, leave_out: bool = False
+    runs: Mapping[str, Dataset],
+    out: str | PathLike[str],
+    *,
+    overwrite: bool = False,
+    leave_out: bool = False,
+    unread: Mapping[str, str] | None = None,
 ) -> Joined:
     """Write the run folder `out` from the run folders of hosts, by name. Times are on the clock of the first host.
 
     If a host shares no visit with the others, its clock is unknown: raises UsageError, or with `leave_out` the host is
-    left out, and a note names it."""
-    if len(runs) < 2:
+    left out, and a note names it. `unread` are further hosts, with the reason why they have no run folder."""
+    left_out = dict(unread or {})
+    if len(runs) + len(left_out) < 2:
         raise UsageError("there is one run folder; joining needs two or more")
     rows = sum(run.manifest.rows.get(table, 0) for run in runs.values() for table in ("visits", "requests"))
     if rows > ROWS_MAX:
@@ -56,18 +62,17 @@ def join(
         if Path(out).resolve() == run.path.resolve():
             raise UsageError("it is one of the run folders", where=str(out), advice="choose another name")
     kept, found = dict(runs), _together(runs)
-    left_out: list[str] = []
     # Without the hosts that are left out, the others have the names that they alone know.
     while found.apart:
         if not leave_out:
             raise _unknown(found.apart)
-        left_out += found.apart
+        left_out |= dict.fromkeys(found.apart, "no visits show what its clock differs by")
         kept = {host: run for host, run in kept.items() if host not in found.apart}
         found = _together(kept)
     with dataset.create(out, overwrite) as writer:
         _write(writer, found, kept)
-        writer.notes += [f"{host}: it is left out: no visits show what its clock differs by" for host in left_out]
-    return Joined(Dataset.open(out), found.both, found.offsets, tuple(left_out))
+        writer.notes += [f"{host}: it is left out: {why}" for host, why in left_out.items()]
+    return Joined(Dataset.open(out), found.both, found.offsets, left_out)
 
 
 @dataclass(frozen=True)

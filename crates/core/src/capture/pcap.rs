@@ -4,6 +4,9 @@
 //! A record has no marker, so damage shows only as an implausible header. The reader then looks for
 //! the next place from which [`CHAIN`] headers in a row are plausible, and reports the bytes
 //! between as lost. Source: draft-ietf-opsawg-pcap.
+//!
+//! Files may follow one another, as `cat` puts them. The header of a further one is no plausible
+//! record: its magic number is a time in 2055 or later, with a captured length of 0.
 
 use super::link::Link;
 use super::packet::{u16_at, u32_at, Packet, Step, PACKET_MAX, TIME_MAX};
@@ -57,8 +60,21 @@ enum Chain {
 pub type Refusal = (String, &'static str);
 
 impl Pcap {
-    /// Reads the file header. None if `magic` is not that of a pcap.
+    /// Reads the file header, for packets of a link type that is read. None if it is not that of a
+    /// pcap.
     pub fn open(header: &[u8]) -> Option<Result<Pcap, Refusal>> {
+        let opened = Pcap::any(header)?;
+        Some(opened.and_then(|pcap| match pcap.link {
+            Link::Unknown => Err((
+                format!("packets of link type {}, which are not read", pcap.link_number),
+                "Ethernet, Linux cooked, raw IP, loopback and PPP are; capture on such an interface",
+            )),
+            _ => Ok(pcap),
+        }))
+    }
+
+    /// The same for packets of any link type.
+    fn any(header: &[u8]) -> Option<Result<Pcap, Refusal>> {
         let (big_endian, fractions) = match *header.first_chunk::<4>()? {
             [0xa1, 0xb2, 0xc3, 0xd4] => (true, 1_000_000),
             [0xd4, 0xc3, 0xb2, 0xa1] => (false, 1_000_000),
@@ -89,11 +105,6 @@ impl Pcap {
         // The upper bits of the link type give the length of a frame check sequence (libpcap's
         // LT_LINKTYPE).
         let link_number = (network & 0xffff) as u16;
-        if Link::from_number(link_number) == Link::Unknown {
-            let found = format!("packets of link type {link_number}, which are not read");
-            let hint = "Ethernet, Linux cooked, raw IP, loopback and PPP are; capture on such an interface";
-            return Some(Err((found, hint)));
-        }
         let limit = snaplen.clamp(SNAPLEN_MAX, PACKET_MAX);
         Some(Ok(Pcap {
             big_endian,
@@ -122,11 +133,12 @@ impl Pcap {
         let Some(record) = self.record(bytes, 0) else {
             return Step::Need(RECORD);
         };
-        let near = self
-            .last_seconds
-            .is_none_or(|last| (i64::from(record.seconds) - last).abs() < APART);
-        let usual = near && record.captured <= record.wire && record.captured <= self.usual;
-        if !usual || record.fraction >= self.fractions {
+        if !self.is_usual(record) {
+            match self.further(bytes, ended) {
+                Chain::Holds => return self.go_over(bytes),
+                Chain::Need(count) => return Step::Need(count),
+                Chain::Breaks => {}
+            }
             match self.follows(bytes, ended, record) {
                 Chain::Holds => {}
                 Chain::Need(count) => return Step::Need(count),
@@ -139,6 +151,18 @@ impl Pcap {
                 return self.damaged();
             }
             return Step::Need(taken);
+        }
+        match self.record(bytes, taken) {
+            None if !ended => return Step::Need(taken + RECORD),
+            Some(next) if !self.is_usual(next) => {
+                if let Some(taken) = self.torn(bytes, taken, ended) {
+                    return Step::Lost {
+                        taken,
+                        reason: TORN,
+                    };
+                }
+            }
+            _ => {}
         }
         self.last_seconds = Some(i64::from(record.seconds));
         let scale = i64::from(1_000_000_000 / self.fractions);
@@ -154,6 +178,57 @@ impl Pcap {
             turn: 0,
         };
         Step::Packet { taken, packet }
+    }
+
+    /// Whether nothing about a record needs a second look.
+    #[inline]
+    fn is_usual(&self, record: Record) -> bool {
+        let near = self
+            .last_seconds
+            .is_none_or(|last| (i64::from(record.seconds) - last).abs() < APART);
+        let fits = (1..=self.usual).contains(&record.captured) && record.captured <= record.wire;
+        near && fits && record.fraction < self.fractions
+    }
+
+    /// Whether the header of a further file begins here.
+    fn further(&self, bytes: &[u8], ended: bool) -> Chain {
+        match Pcap::any(bytes) {
+            Some(Ok(_)) => Chain::Holds,
+            Some(Err(_)) if bytes.len() < HEADER && !ended => Chain::Need(HEADER),
+            _ => Chain::Breaks,
+        }
+    }
+
+    /// Goes on with the further file whose header is at the front. Its times may be any. Packets of
+    /// a link type that is not read count as such.
+    fn go_over(&mut self, bytes: &[u8]) -> Step {
+        if let Some(Ok(next)) = Pcap::any(bytes) {
+            *self = Pcap {
+                link_number: self.link_number,
+                snaplen: self.snaplen,
+                ..next
+            };
+        }
+        Step::Skip { taken: HEADER }
+    }
+
+    /// Where a further file begins inside the record at the front, which is `length` bytes long: the
+    /// file before it ended in the middle of this record. Records must follow its header, since a
+    /// packet may hold one, too.
+    #[cold]
+    fn torn(&self, bytes: &[u8], length: usize, ended: bool) -> Option<usize> {
+        (1..length).find(|&at| {
+            let rest = bytes.get(at..).unwrap_or_default();
+            let Some(Ok(next)) = Pcap::any(rest) else {
+                return false;
+            };
+            let records = rest.get(HEADER..).unwrap_or_default();
+            let follows = [
+                next.further(records, ended),
+                next.chain(records, ended, None, true, CHAIN),
+            ];
+            follows.iter().any(|found| !matches!(found, Chain::Breaks))
+        })
     }
 
     /// Whether records follow an unusual one: at about its time, or else, with any times (`steps`
@@ -200,7 +275,8 @@ impl Pcap {
         })
     }
 
-    /// Looks for the next place from which a chain of records holds.
+    /// Looks for the next place from which a chain of records holds, or at which a further file
+    /// begins.
     fn scan(&mut self, bytes: &[u8], ended: bool) -> Step {
         for at in 0..=bytes.len().saturating_sub(RECORD) {
             let rest = bytes.get(at..).unwrap_or_default();
@@ -231,6 +307,10 @@ impl Pcap {
     /// Whether records continue here: from the time before the damage or, if that time was wrong,
     /// from any.
     fn found(&self, bytes: &[u8], ended: bool) -> Chain {
+        match self.further(bytes, ended) {
+            Chain::Breaks => {}
+            found => return found,
+        }
         match self.chain(bytes, ended, self.last_seconds, true, CHAIN) {
             Chain::Breaks => {
                 let own = self
@@ -286,6 +366,7 @@ impl Pcap {
     }
 }
 
+const TORN: &str = "records cut by the beginning of a further file";
 const DAMAGED: &str =
     "damaged record headers: skipped to the next place where records follow one another";
 
@@ -346,6 +427,77 @@ mod tests {
                 (Some(BEGIN), Some(BEGIN + 4 * MS))
             );
         }
+    }
+
+    fn later(packets: &[Tcp], days: i64) -> Vec<Tcp> {
+        let time = BEGIN + days * 86_400 * S;
+        packets
+            .iter()
+            .map(|packet| packet.clone().at(time))
+            .collect()
+    }
+
+    #[test]
+    fn files_that_follow_one_another_are_one_capture() {
+        let (sent, other) = (packets(9), later(&packets(9), 90));
+        let style = PcapStyle {
+            big_endian: true,
+            nanoseconds: false,
+            ..PcapStyle::default()
+        };
+        let (first, second) = (pcap(&records(&sent)), pcap_styled(style, &records(&other)));
+        for empty in [0, 1, 3] {
+            let files = [
+                pcap(&[]).repeat(empty),
+                first.clone(),
+                pcap(&[]),
+                second.clone(),
+            ];
+            let (got, report) = read(&files.concat()).unwrap();
+            assert_eq!(got, [seen(&sent), seen(&other)].concat(), "{empty}");
+            assert_eq!((report.lost_bytes, report.losses.len()), (0, 0), "{empty}");
+        }
+    }
+
+    #[test]
+    fn a_file_torn_before_the_next_one_costs_its_last_record_only() {
+        let (sent, other) = (packets(9), later(&packets(9), 90));
+        let (first, second) = (pcap(&records(&sent)), pcap(&records(&other)));
+        let record = (first.len() - HEADER) / 9;
+        for cut in (1..record).step_by(5) {
+            for following in [second.clone(), [pcap(&[]), second.clone()].concat()] {
+                let torn = &first[..first.len() - cut];
+                let (got, report) = read(&[torn, &following].concat()).unwrap();
+                assert_eq!(got, [seen(&sent[..8]), seen(&other)].concat(), "{cut}");
+                assert_eq!(report.lost_bytes, (record - cut) as u64, "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_holds_a_capture_is_a_packet() {
+        let inner = pcap(&records(&packets(2)));
+        let outer: Vec<Tcp> = packets(9)
+            .into_iter()
+            .map(|packet| packet.payload(inner.clone()))
+            .collect();
+        let (got, report) = read(&pcap(&records(&outer))).unwrap();
+        assert_eq!((got, report.lost_bytes), (seen(&outer), 0));
+    }
+
+    #[test]
+    fn a_further_file_of_a_link_type_that_is_not_read_counts_as_such() {
+        let style = PcapStyle {
+            link: 127,
+            ..PcapStyle::default()
+        };
+        let sent = packets(9);
+        let other = later(&sent, 90);
+        let odd = pcap_styled(style, &records(&sent));
+        let files = [pcap(&records(&sent)), odd, pcap(&records(&other))];
+        let (got, report) = read(&files.concat()).unwrap();
+        assert_eq!(got, [seen(&sent), seen(&other)].concat());
+        assert_eq!(report.not_tcp.values().sum::<u64>(), 9);
     }
 
     #[test]
