@@ -151,8 +151,23 @@ def test_slow_visits_in_all_places_are_charged(seen_as: Callable[[Dataset], Any]
     assert found["soft-resource"] >= 0.45
 
 
-def test_visits_that_hold_all_connections_of_their_caller_keep_others_waiting_there() -> None:
-    run = bare(_simulated("few connections"))
+def calls_all_alike(run: Changed) -> Changed:
+    """The calls say the same, as queries do."""
+    interaction = pl.col("interaction").cast(pl.String)
+    query = pl.when(pl.col("parent").is_null()).then(interaction).otherwise(pl.lit("SELECT")).cast(pl.Categorical)
+
+    def change(frame: pl.LazyFrame) -> pl.LazyFrame:
+        is_visits = "parent" in frame.collect_schema()
+        return run.change(frame).with_columns(interaction=query) if is_visits else run.change(frame)
+
+    return replace(run, change=change)
+
+
+@pytest.mark.parametrize("seen_as", [lambda run: run, calls_all_alike], ids=["named", "alike"])
+def test_visits_that_hold_all_connections_of_their_caller_keep_others_waiting_there(
+    seen_as: Callable[[Changed], Changed],
+) -> None:
+    run = seen_as(bare(_simulated("few connections")))
     assert workers(tables.look(run, 50 * MS), "web") == 4, "as many calls were open whenever a visit waited"
     assert shares(run)["soft-resource"] >= 0.8
     assert {(episode.origin, episode.cause) for episode in diagnose(run).episodes} == {("web", "soft-resource")}

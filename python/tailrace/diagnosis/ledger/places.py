@@ -8,7 +8,7 @@ same. So a visit counts as long by itself only if something other than its lengt
 passed    Other visits that came after it were served while it was inside. It also did not share a full CPU with so
           many visits that each of them was slow.
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
-          is not at the head of a queue by chance.
+          is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
 in turn   While others waited, such visits were served one after the other, each for as long as the first. A server that
           stops does not answer exactly one visit and stop again.
 alike     It took as long as one of these visits and has the same name.
@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.recorded import NEVER, Numbers, Recorded
+from tailrace.diagnosis.ledger.recorded import NEVER, Names, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import LONG_NS, turns
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
@@ -53,6 +53,8 @@ HELD = 0.5
 EXPLAINED = 0.1
 """A number of places explains a queue if at most a tenth as many visits have an unexpected service time with it as
 without it."""
+DOUBLINGS = 32
+"""Each doubling follows calls twice as far. Damaged visits may call each other in a circle, which has no end."""
 
 
 @dataclass(frozen=True)
@@ -146,12 +148,13 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded, since)
+    names = recorded.names.under(_first(recorded.parent))
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero(recorded.server == number)
         if not len(rows):
             continue
         known = int(at_once[number])
-        here = _here(recorded, rows, prior[number], shared[number], called, longest, heavy, known)
+        here = _here(recorded, names, rows, prior[number], shared[number], called, longest, heavy, known)
         found = _heavy(here)
         heavy[rows[found]] = True
         if found.any():
@@ -212,6 +215,7 @@ def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
 
 def _here(
     recorded: Recorded,
+    names: Names,
     rows: Times,
     prior: Shares,
     shared: Shares,
@@ -232,12 +236,23 @@ def _here(
         end,
         work,
         alone,
-        recorded.names.number[rows],
-        recorded.names.labels,
+        names.number[rows],
+        names.labels,
         called[rows] * 2 <= end - begin,
         behind,
         known,
     )
+
+
+def _first(parent: Times) -> Times:
+    """Return, for each visit, the visit that its client requested."""
+    first = np.where(parent >= 0, parent, np.arange(len(parent)))
+    for _ in range(DOUBLINGS):
+        further = first[first]
+        if (further == first).all():
+            break
+        first = further
+    return first
 
 
 def _came(recorded: Recorded, rows: Times) -> Times:

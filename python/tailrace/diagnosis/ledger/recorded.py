@@ -59,6 +59,16 @@ class Names:
         """Return which visits have this name."""
         return np.asarray((self.labels == name)[self.number])
 
+    def under(self, first: Times) -> Names:
+        """Return names that also tell for what a visit was called: `SELECT of GET /report`. `first` is, for each visit,
+        the visit that its client requested."""
+        pairs = self.number.astype(np.int64) * len(self.labels) + self.number[first]
+        found, number = np.unique(pairs, return_inverse=True)
+        own, asked = self.labels[found // len(self.labels)], self.labels[found % len(self.labels)]
+        both = np.char.add(np.char.add(own, " of "), asked)
+        labels = np.select([(own == asked) | (asked == ""), own == ""], [own, asked], both)
+        return Names(labels, number.astype(np.uint32))
+
     def counts(self, visits: Times | NDArray[np.bool_]) -> dict[str, int]:
         """Return how many of these visits have each name."""
         found = np.bincount(self.number[visits], minlength=len(self.labels))

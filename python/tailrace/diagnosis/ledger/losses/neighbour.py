@@ -137,7 +137,8 @@ def missing(view: View, server: str) -> str | None:
     wanted = f"cpu_busy of what shares the CPUs of {server} (other cgroups, guests), or cpu_steal of its node"
     if not beside or not view.series(server, "cpu_busy"):
         return wanted
-    return None if view.series(server, "psi_cpu") else f"psi_cpu of {server}, which shows whether it waited for a CPU"
+    waits = view.series(server, "psi_cpu") or view.series(server, "tasks_runnable")
+    return None if waits else f"psi_cpu of {server}, which shows whether it waited for a CPU"
 
 
 def includes(whole: Series, part: Series) -> bool:
