@@ -75,6 +75,7 @@ CHANGES: dict[str, Experiment] = {
     "senders with a newer kernel": system({}, {}, kernel={"syn": "linux-6.5"}),
     "a limit by the gradient": system({}, {"limit": {}}),
     "a limit by late answers": system({}, {"limit": {"kind": "aimd", "timeout": "200 ms"}}),
+    "calls that are sent a second time": system({"call": {"hedge": "200 ms"}}, {}),
     "clients that hedge": system({}, {}, workloads={"w": LOAD | {"hedge": "200 ms"}}),
     "clients that repeat": system({}, {}, workloads={"w": LOAD | RETRIED}),
     "senders that repeat early": system({}, {}, kernel={"syn": ["200 ms", "400 ms"]}),

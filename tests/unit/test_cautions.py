@@ -40,7 +40,7 @@ CHAIN: dict[str, Any] = SMALL | {
 def test_a_change_that_lets_more_through_is_not_sure_where_a_server_behind_may_overflow(tmp_path: Path) -> None:
     system = from_table(CHAIN)
     found = advise.advise(system, replications=2)
-    by_name = {one.remedies: one for one in found.ranked}
+    by_name = {one.remedies: one for one in found.ranked if one.places != ("web, app, db",)}
     assert all(one.caution == "" for one in found.ranked)
     sure, unsure = by_name["backlog",], by_name["asynchronous",]
     again = cautious([unsure, sure], {"db": 5}, system, Trials(tmp_path))
@@ -80,6 +80,16 @@ def test_tiers_that_the_change_itself_makes_roomy_need_no_caution(tmp_path: Path
     workers = next(one for one in found.ranked if one.remedies == ("workers",))
     [one] = cautious([replace(workers, changes={("tiers", "db", "workers"): 9})], {"db": 5}, system, Trials(tmp_path))
     assert one.caution == ""
+
+
+def test_pools_hold_a_server_to_what_was_seen(tmp_path: Path) -> None:
+    """Each of fifty connections to the database carried a request, so no more can come at once."""
+    system = from_table(CHAIN)
+    found = advise.advise(system, replications=2)
+    changed_app = next(one for one in found.ranked if one.places == ("web, app",))
+    [held] = cautious([changed_app], {"db": 50}, system, Trials(tmp_path))
+    [open_ended] = cautious([changed_app], {"db": 49}, system, Trials(tmp_path))
+    assert (held.caution, bool(open_ended.caution)) == ("", True)
 
 
 def test_a_twin_knows_which_workers_its_recording_does_not_show(

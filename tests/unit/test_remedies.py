@@ -77,6 +77,7 @@ CASES: dict[str, Table] = {
     "mechanism": system({}, TWO, {"pool": 4, "pool_per": ["candidate"], "endpoint": "original"}, stalls=UNEVEN),
     "hedging": STALLED,
     "elsewhere": system({}, {}, stalls=stall("freeze", "web")),
+    "between": system({}, TWO, {"pool": 40, "pool_per": ["candidate"]}, stalls=UNEVEN),
     "retries": STALLED,
     "retransmission": STALLED,
     "keepalive": system({}, {}, {"kept": False}, stalls=stall("freeze", "app"))
@@ -119,7 +120,7 @@ def test_a_remedy_without_anything_to_change_does_not_apply() -> None:
     plain = from_table(STALLED)
     applied = {remedy.name for remedy in REMEDIES if any(option.sizes for option in remedy.options(plain))}
     unfit = {"keepalive", "policy", "mechanism", "quota", "governor", "isolation", "heap", "flush", "smoothing"}
-    assert applied == set(CASES) - unfit
+    assert applied == set(CASES) - unfit - {"between"}
 
 
 def test_a_replica_of_a_stalled_server_is_not_stalled() -> None:
@@ -144,3 +145,22 @@ def test_the_reference_names_every_remedy_with_its_source_and_side_effect() -> N
     assert [row[0] for row in rows] == [remedy.name for remedy in REMEDIES]
     for (_, _, effort, hurts, source), remedy in zip(rows, REMEDIES, strict=True):
         assert (effort, hurts, source) == (EFFORTS[remedy.effort], remedy.hurts, remedy.source)
+
+
+def test_asynchronous_servers_keep_the_connections_of_their_drivers() -> None:
+    """A proxy opens a connection for each call, unless an asynchronous server behind it can hold any number. A server
+    behind it keeps its pool, whatever the software of the twin."""
+    table = system({}, {"calls": {"db": {"pool": 40, "for_visit": True}}, "workers": 30})
+    table["tiers"]["db"] = {}
+    table["interactions"]["part"]["at"]["app"]["calls"] = {"query": 1}
+    table["interactions"]["query"] = {"at": {"db": {"compute": "1 ms"}}}
+    base = from_table(table)
+    [remedy] = [one for one in REMEDIES if one.name == "asynchronous"]
+    made = {option.place: possible(base, option.changes(None)) for option in remedy.options(base)}
+    tiers = {place: one.tiers for place, one in made.items() if one}
+    assert list(tiers) == ["web", "web, app", "web, app, db"]
+    web = {place: (of["web"].calls["app"].kept, of["web"].calls["app"].pool) for place, of in tiers.items()}
+    assert web == {"web": (False, 0), "web, app": (True, 0), "web, app, db": (True, 0)}
+    for of in (tiers["web, app"], tiers["web, app, db"]):
+        assert (of["app"].kind, of["app"].workers) == ("async", 0)
+        assert (of["app"].calls["db"].kept, of["app"].calls["db"].pool) == (True, 40)

@@ -40,7 +40,18 @@ def _open_ended(one: Ranked, unlimited: Mapping[str, int], experiment: Experimen
         return []
     changed_tiers = dict.fromkeys(path[1] for path in one.changes if path[0] == "tiers")
     behind = places.behind(experiment, changed_tiers)
-    return [tier for tier in behind if tier in unlimited and tier not in changed_tiers]
+    return [
+        tier
+        for tier in behind
+        if tier in unlimited and tier not in changed_tiers and not _pooled(one.experiment, tier, unlimited[tier])
+    ]
+
+
+def _pooled(experiment: Experiment, tier: str, seen: int) -> bool:
+    """Whether the pools of its callers hold it to the requests that were seen in it."""
+    called = [(caller.count, call) for caller in experiment.tiers.values() if (call := caller.calls.get(tier))]
+    most = sum(count * (call.pool or 0) for count, call in called)
+    return most <= seen and all(call.kept and call.pool and not call.pool_per for _, call in called)
 
 
 def _narrow(experiment: Experiment, seen: Mapping[str, int]) -> Experiment:

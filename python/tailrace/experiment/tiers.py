@@ -172,6 +172,10 @@ class Call(Table):
     """A candidate to which a connection failed is in the error state and gets no calls for this long, and a call
     that cannot connect goes to another; 0: the call fails. Default: Apache before several candidates 60 s, mod_jk's,
     else 0."""
+    hedge: Duration = 0
+    """When the caller sends a call without an answer a second time, to another candidate where there is one, and uses
+    the first answer; 0: never. The second goes out only over a connection that is free at once, and the slower one goes
+    on without its caller. Calls to all candidates are sent once."""
     kernel: Name | None = None
     """The SYN schedule of the caller. Default: `[kernel]`'s."""
 

@@ -229,6 +229,8 @@ def _connector(experiment: Experiment, caller: str, callee: str, call: Call, ind
     recover = places.recover_time(experiment, caller, callee, call)
     if recover and not call.kept:  # a kept connection never fails
         lowered["recover"] = recover
+    if call.hedge:
+        lowered["hedge"] = call.hedge
     if call.pool or call.for_visit or call.priority is not None:
         scopes = call.pool_per or ()
         lowered["pool"] = {

@@ -29,6 +29,8 @@ def _refusals(experiment: Experiment) -> Iterator[tuple[str, str]]:
             key = f"tiers.{name}.calls.{callee}"
             if call.for_visit and not call.kept:
                 yield f"{key}.for_visit", "it connects for each call unless kept = true"
+            if call.for_visit and call.hedge:
+                yield f"{key}.hedge", "its visit keeps one connection, over which a second call cannot go"
             if experiment.tiers[callee].count > CANDIDATES_MAX:
                 yield key, f"a balancer has at most {CANDIDATES_MAX} candidates"
     for name, interaction in interactions(experiment).items():

@@ -130,5 +130,7 @@ def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
             key = f"tiers.{caller}.calls.{callee}"
             if call.kernel and call.kernel != experiment.kernel.syn:
                 yield f"{key}.kernel", "all of its nodes run on one kernel"
+            if call.hedge:
+                yield f"{key}.hedge", "its servers send each call once"
             if call.recover_time and tier.software != "apache":
                 yield f"{key}.recover_time", "only its balancer mod_jk has an error state"

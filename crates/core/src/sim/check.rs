@@ -210,6 +210,12 @@ fn limit(what: &str, limit: &Limit) -> Result<()> {
 fn calls(plan: &Plan, what: &str, connector: &Connector) -> Result<()> {
     syn(what, &connector.syn)?;
     lasts(&format!("{what}.recover"), connector.recover)?;
+    lasts(&format!("{what}.hedge"), connector.hedge)?;
+    if connector.hedge > 0 && connector.pool.as_ref().is_some_and(|pool| pool.for_visit) {
+        return refuse(format!(
+            "{what}: a call on a connection that its visit holds cannot be sent a second time"
+        ));
+    }
     match (&connector.endpoint, &connector.policy) {
         (Endpoint::Poll { step, timeout }, _) if *step <= 0 || *timeout < 0 => {
             return refuse(format!(

@@ -60,7 +60,7 @@ pub fn build<'a>(
 }
 
 impl Connector<'_> {
-    fn pool_of(&self, caller: &Stay, candidate: u32) -> u32 {
+    pub fn pool_of(&self, caller: &Stay, candidate: u32) -> u32 {
         let mut at = 0;
         let Some(pool) = &self.settings.pool else {
             return self.first_pool;
@@ -79,7 +79,7 @@ impl Connector<'_> {
     }
 
     /// Whether there is more than one candidate, so that data about them are needed.
-    fn chooses(&self) -> bool {
+    pub fn chooses(&self) -> bool {
         self.settings.candidates.len() > 1
     }
 
@@ -143,7 +143,7 @@ impl<S: Sink> Sim<'_, S> {
     /// process has a free connection is not busy (`ajp_has_endpoint` at the begin of mod_jk's
     /// `service`).
     #[inline(always)]
-    fn looks_at_states(&mut self, child: u32) {
+    pub(super) fn looks_at_states(&mut self, child: u32) {
         let (parent, number) = (
             self.stays[child].parent,
             self.stays[child].connector as usize,
@@ -163,16 +163,17 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     #[inline(always)]
-    fn child(&mut self, parent: u32, call: &Call) -> u32 {
+    pub(super) fn child(&mut self, parent: u32, call: &Call) -> u32 {
         let connector = call.connector;
         let kept = self.connectors[connector as usize].settings.kept;
         let p = &mut self.stays[parent];
         let stream = p.stream.fork();
         let (request, client, asker, recorded) = (p.request, p.client, p.asker, p.recorded);
-        let row = p.row;
+        let (row, asked_for, caller_visit, caller) = (p.row, p.asked_for, p.visit, p.server);
         self.visits += 1;
         let (number, child) = self.stays.add(request, stream, call.class, parent);
         (child.client, child.asker, child.recorded) = (client, asker, recorded);
+        (child.caller_visit, child.caller, child.asked_for) = (caller_visit, caller, asked_for);
         child.row = row;
         child.visit = self.visits;
         child.connector = connector;
@@ -257,7 +258,7 @@ impl<S: Sink> Sim<'_, S> {
     }
 
     #[inline(always)]
-    fn choose(&mut self, child: u32) -> Option<u32> {
+    pub(super) fn choose(&mut self, child: u32) -> Option<u32> {
         let c = &mut self.stays[child];
         let connector = &mut self.connectors[c.connector as usize];
         let candidates = &connector.settings.candidates;
@@ -332,6 +333,11 @@ impl<S: Sink> Sim<'_, S> {
         if connector.chooses() {
             connector.balancer.sent(candidate);
         }
+        let hedge = connector.settings.hedge;
+        if hedge > 0 && self.stays[child].other == NONE {
+            self.stays[child].hedges = self.now + hedge;
+            self.queue.push(self.now + hedge, Kind::HedgeCall, child);
+        }
         self.connect(child)
     }
 
@@ -363,35 +369,45 @@ impl<S: Sink> Sim<'_, S> {
         connector.settings.recover > 0 && connector.chooses() && !to_all
     }
 
+    /// The balancer learns that a call has its answer, or that it failed to connect.
+    #[inline(always)]
+    pub(super) fn leaves_candidate(&mut self, child: u32, failed: bool) {
+        let c = &self.stays[child];
+        let (candidate, took) = (c.candidate as usize, self.now - c.sent);
+        let connector = &mut self.connectors[c.connector as usize];
+        if failed {
+            connector.balancer.failed(self.now, candidate, took);
+        } else if connector.chooses() {
+            let class = &self.plan.classes[c.class as usize];
+            let bytes = class.bytes_in + class.bytes_out;
+            connector.balancer.got(self.now, candidate, bytes, took);
+        }
+    }
+
     /// A call has its answer, or will get none.
     #[inline(always)]
     pub(super) fn returned(&mut self, child: u32) -> GoesOn {
         let c = &self.stays[child];
+        if c.abandoned || c.other != NONE && !self.decides(child) {
+            return self.ends_unawaited(child);
+        }
+        let c = &self.stays[child];
         let (parent, number, pool, status) = (c.parent, c.connector as usize, c.pool, c.status);
-        let (candidate, flew, took, counted) =
-            (c.candidate as usize, c.flew, self.now - c.sent, c.counted);
-        let class = c.class;
+        let (flew, counted) = (c.flew, c.counted);
         let another = if flew && status == Status::TimedOut {
             self.another(child)
         } else {
             None
         };
-        self.stays.remove(child);
         if flew {
+            self.leaves_candidate(child, another.is_some());
             let p = &mut self.stays[parent];
             p.flying -= 1;
             if p.flying == 0 {
                 p.downstream += self.now - p.calling_since;
             }
-            let connector = &mut self.connectors[number];
-            if another.is_some() {
-                connector.balancer.failed(self.now, candidate, took);
-            } else if connector.chooses() {
-                let class = &self.plan.classes[class as usize];
-                let bytes = class.bytes_in + class.bytes_out;
-                connector.balancer.got(self.now, candidate, bytes, took);
-            }
         }
+        self.stays.remove(child);
         let p = &mut self.stays[parent];
         if another.is_none() {
             if status != Status::Ok {

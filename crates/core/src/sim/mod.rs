@@ -20,6 +20,7 @@ mod cpu;
 #[cfg(test)]
 mod golden_tests;
 mod heap;
+mod hedge;
 mod limiter;
 mod monitor;
 pub mod plan;
@@ -208,6 +209,7 @@ impl<'a, S: Sink> Sim<'a, S> {
             Kind::Granted => return self.send_out(id),
             Kind::TryAgain => return self.try_again(id),
             Kind::Hedge => return self.client_hedges(id),
+            Kind::HedgeCall => return self.hedge_call(id),
             Kind::Source => self.source_sends(id),
             Kind::Timeout => self.client_times_out(id),
             Kind::Timer => self.timer(id),

@@ -351,6 +351,9 @@ pub struct Connector {
     /// another; 0: the calls fail.
     #[serde(default)]
     pub recover: i64,
+    /// A call without an answer is sent a second time after so long; 0: never.
+    #[serde(default)]
+    pub hedge: i64,
 }
 
 #[derive(Clone, Debug, Deserialize)]

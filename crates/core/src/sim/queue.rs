@@ -46,11 +46,13 @@ pub enum Kind {
     TryAgain,
     Timeout,
     Hedge,
+    /// A call has waited for its answer for so long that it is sent again.
+    HedgeCall,
     /// A timer of the system: sampling, quota, governor, disk, stalls.
     Timer,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::Client,
     Kind::Source,
     Kind::Syn,
@@ -64,6 +66,7 @@ const KINDS: [Kind; 14] = [
     Kind::TryAgain,
     Kind::Timeout,
     Kind::Hedge,
+    Kind::HedgeCall,
     Kind::Timer,
 ];
 

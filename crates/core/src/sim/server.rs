@@ -256,8 +256,7 @@ impl<S: Sink> Sim<'_, S> {
     fn waits_inside(&mut self, server: u32, stay: u32) {
         let light = &mut self.servers[server as usize].light;
         let rank = if light.ranks() {
-            let root = self.stays.root(stay);
-            self.plan.classes[self.stays[root].class as usize].rank
+            self.plan.classes[self.stays[stay].asked_for as usize].rank
         } else {
             0
         };

@@ -34,9 +34,18 @@ pub struct Stay {
     /// When the current calls began, and how long earlier ones took.
     pub calling_since: i64,
     pub downstream: i64,
-    /// The caller's stay; at the root [`NONE`], and `client` is the sender, whose number in the
-    /// tables is `asker`.
+    /// The caller's stay, which may be gone once this one is `abandoned`; at the root [`NONE`], and
+    /// `client` is the sender, whose number in the tables is `asker`.
     pub parent: u32,
+    /// The caller's visit and server, for the tables.
+    pub caller_visit: u64,
+    pub caller: u32,
+    /// The class of the request that this stay is made for.
+    pub asked_for: u32,
+    /// When the call is sent a second time, unless it was answered; 0: never.
+    pub hedges: i64,
+    /// The same call, sent to another candidate, or [`NONE`]. Both count as one.
+    pub other: u32,
     pub client: u32,
     pub asker: u32,
     /// The row of its request among the factors of all traces, or [`NONE`].
@@ -81,7 +90,7 @@ pub struct Stay {
     /// calls it makes.
     pub counted: bool,
     pub counted_to_the_end: bool,
-    /// Its client stopped waiting.
+    /// Its client or its caller stopped waiting.
     pub abandoned: bool,
     /// Goes into the tables.
     pub recorded: bool,
@@ -102,6 +111,11 @@ impl Stay {
             calling_since: 0,
             downstream: 0,
             parent,
+            caller_visit: 0,
+            caller: NONE,
+            asked_for: class,
+            hedges: 0,
+            other: NONE,
             client: NONE,
             asker: 0,
             row: NONE,
@@ -185,18 +199,11 @@ impl Stays {
         (number, place)
     }
 
-    /// The stay of the request that this one is made for.
-    pub fn root(&self, mut number: u32) -> u32 {
-        while !self[number].is_root() {
-            number = self[number].parent;
-        }
-        number
-    }
-
     #[inline]
     pub fn remove(&mut self, number: u32) {
         self.open -= 1;
-        self.all[number as usize].next = self.free;
+        let place = &mut self.all[number as usize];
+        (place.next, place.hedges) = (self.free, 0);
         self.free = number;
     }
 }

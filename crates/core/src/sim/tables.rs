@@ -1,7 +1,7 @@
 //! The results of a run: rows for the tables of a run folder, and a report.
 
 use super::plan::{Plan, Workload};
-use super::stay::{Status, NONE, STATUSES};
+use super::stay::{Status, STATUSES};
 use super::Sim;
 use crate::error::Result;
 use crate::record::rows::{Event, NumberedEvent, NumberedSample, Request, Sample};
@@ -233,11 +233,13 @@ impl<S: Sink> Sim<'_, S> {
         }
         let epoch = self.plan.epoch;
         let class = &self.plan.classes[s.class as usize];
-        let parent = (s.parent != NONE).then(|| &self.stays[s.parent]);
         let visit = Visit {
             visit: s.visit,
             server: s.server,
-            caller: parent.map_or(0, |p| p.server | CALLER_IS_SERVER),
+            caller: match s.is_root() {
+                true => 0,
+                false => s.caller | CALLER_IS_SERVER,
+            },
             connection: s.asker,
             interaction: s.class,
             key: 0,
@@ -253,7 +255,10 @@ impl<S: Sink> Sim<'_, S> {
             bytes_in: class.bytes_in,
             bytes_out: class.bytes_out,
             served: true,
-            parent: parent.map_or(NO_ID, |p| p.visit),
+            parent: match s.is_root() {
+                true => NO_ID,
+                false => s.caller_visit,
+            },
             request: s.request,
             downstream_ns: s.downstream,
         };

@@ -43,7 +43,7 @@ impl<'a, S: Sink> Sim<'a, S> {
     #[inline(always)]
     pub(super) fn syn_arrives(&mut self, stay: u32) -> GoesOn {
         if self.stays[stay].abandoned {
-            self.stays.remove(stay);
+            return self.respond(stay);
         } else if self.goes_astray(stay) {
             self.repeat_syn(stay);
         } else if !self.may_connect(self.stays[stay].server) {
@@ -108,8 +108,7 @@ impl<'a, S: Sink> Sim<'a, S> {
 
     pub(super) fn gives_up(&mut self, stay: u32) -> GoesOn {
         if self.stays[stay].abandoned {
-            self.stays.remove(stay);
-            return None;
+            return self.respond(stay);
         }
         self.times_out(stay)
     }

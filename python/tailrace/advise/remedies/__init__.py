@@ -6,6 +6,7 @@ from __future__ import annotations
 from tailrace.advise.remedies import (
     asynchronous,
     backlog,
+    between,
     elsewhere,
     flush,
     governor,
@@ -33,7 +34,8 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     one.REMEDY
     for one in (
         *(backlog, workers, pool, asynchronous, shedding, limit, priority, newest, policy, mechanism, hedging),
-        *(elsewhere, retries, retransmission, keepalive, quota, governor, isolation, heap, flush, smoothing, replica),
+        *(elsewhere, between, retries, retransmission, keepalive, quota, governor, isolation, heap, flush),
+        *(smoothing, replica),
     )
 )
 

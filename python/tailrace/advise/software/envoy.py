@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
@@ -36,8 +36,11 @@ def lines(step: Step) -> Iterator[Line]:
         case "limit" if step.then:
             yield line("", "name: envoy.filters.http.adaptive_concurrency", "with its gradient_controller_config")
         case "hedge" if step.then.hedge:
-            yield line("", f"per_try_timeout: {_seconds(step.then.hedge)}", CLIENT)
-            yield line("", "hedge_policy: { hedge_on_per_try_timeout: true }", CLIENT)
+            yield from _hedged(line, step.then.hedge)
+        case "second" if step.then:
+            yield from _hedged(line, step.then)
+            previous = "retry_host_predicate: [{ name: envoy.retry_host_predicates.previous_hosts }]"
+            yield line("", previous, "another candidate; in the same retry_policy")
         case "retries" if step.then.retries:
             if step.then.timeout:
                 yield line("", f"per_try_timeout: {_seconds(step.then.timeout)}", CLIENT)
@@ -45,6 +48,11 @@ def lines(step: Step) -> Iterator[Line]:
             if step.then.retry_budget is not None:
                 percent = f"budget_percent: {{ value: {100 * step.then.retry_budget:g} }}"
                 yield line("", f"retry_budget: {{ {percent} }}", "in circuit_breakers.thresholds of the cluster")
+
+
+def _hedged(line: Callable[..., Line], after: int) -> Iterator[Line]:
+    yield line("", f"per_try_timeout: {_seconds(after)}", CLIENT)
+    yield line("", "hedge_policy: { hedge_on_per_try_timeout: true }", CLIENT)
 
 
 def _seconds(time: int) -> str:

@@ -32,14 +32,16 @@ What = Literal[
     "retransmission",
     "limit",
     "hedge",
+    "second",
     "retries",
 ]
 """Keys of the experiment, except: skip, try another candidate or fail when no connection is free; poll, how long one is
-waited for; kind, synchronous or asynchronous; hedge and retries, of the clients of a tier (workloads)."""
+waited for; kind, synchronous or asynchronous; hedge and retries, of the clients of a tier (workloads); second, when a
+call is sent a second time."""
 OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count", "limit")
-OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll")
+OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll", "second")
 OF_NODE: tuple[What, ...] = ("governor", "disk", "cores")
-KEYS: dict[What, str] = {"poll": "endpoint_timeout"}
+KEYS: dict[What, str] = {"poll": "endpoint_timeout", "second": "hedge"}
 """Where the key has another name."""
 LOSSES: dict[str, What] = {
     "frequency-step": "governor",

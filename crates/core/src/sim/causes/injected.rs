@@ -92,7 +92,7 @@ impl<S: Sink> Sim<'_, S> {
 
     fn is_lost_on_its_way(&self, stay: u32) -> bool {
         let s = &self.stays[stay];
-        let sender = (!s.is_root()).then(|| self.stays[s.parent].server);
+        let sender = (!s.is_root()).then_some(s.caller);
         let attempt = s.visit << 16 | u64::from(s.drops) << 8 | u64::from(s.data_drops);
         let (seed, replication) = (self.plan.seed, self.plan.replication);
         self.causes.active.iter().any(|&number| {

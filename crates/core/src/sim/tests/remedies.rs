@@ -164,3 +164,111 @@ fn a_quota_lends_what_earlier_periods_left() {
     assert_eq!(end(0), 350 * MS);
     assert_eq!(end(100 * MS), 200 * MS);
 }
+
+/// Servers 1 and 2 behind a web server, each with one connection; calls are sent again after 30 ms.
+fn hedging(load: Value, connector: Value) -> Value {
+    let pool = json!({"size": 1, "per_candidate": true});
+    let mut settings = json!({"candidates": [1, 2], "kept": true, "pool": pool, "hedge": 30 * MS});
+    for (key, value) in connector.as_object().into_iter().flatten() {
+        settings[key] = value.clone();
+    }
+    calls::behind(2, settings, json!({"connector": 0, "class": 0}), 10e6, load)
+}
+
+fn freeze(group: u32, end: i64) -> Value {
+    json!({"begin": 0, "end": end, "kind": "freeze", "effect": {"freeze": {"group": group}}})
+}
+
+#[test]
+fn a_call_without_an_answer_goes_to_another_candidate() {
+    let mut plan = hedging(trace(&[0, 600 * MS, 601 * MS]), json!({}));
+    plan["stalls"] = json!([freeze(1, 500 * MS)]);
+    let (report, rows) = run(&plan);
+    let spans = |server| -> Vec<_> {
+        let seen = visits_of(&rows, server).into_iter();
+        seen.map(|(_, sent, end)| (sent / MS, end / MS)).collect()
+    };
+    assert_eq!(spans(2), [(30, 40), (600, 610)]);
+    assert_eq!(
+        spans(1),
+        [(0, 510), (601, 611)],
+        "the late one gave its connection back"
+    );
+    let web: Vec<_> = rows.visits.iter().filter(|v| v.server == 0).collect();
+    let late = rows.visits.iter().find(|v| v.departure == 510 * MS);
+    assert_eq!(late.map(|v| v.parent), Some(web[0].visit));
+    assert_eq!((web[0].departure, web[0].downstream_ns), (40 * MS, 40 * MS));
+    assert_eq!((report.counts.answered, report.counts.unfinished), (3, 0));
+}
+
+#[test]
+fn a_second_call_does_not_wait_for_a_connection() {
+    // The first request holds the connection to 1, the second that to 2: 1 has no other.
+    let mut plan = hedging(trace(&[0, MS]), json!({}));
+    plan["stalls"] = json!([freeze(1, 500 * MS), freeze(2, 300 * MS)]);
+    let (_, rows) = run(&plan);
+    let seen: Vec<_> = ends(&rows)
+        .into_iter()
+        .map(|(_, end, _)| end / MS)
+        .collect();
+    assert_eq!(seen, [510, 310]);
+    assert_eq!(rows.visits.len(), 4);
+}
+
+#[test]
+fn a_call_whose_second_fails_is_waited_for() {
+    // Server 2 is full and loses the SYN of the second call, which gives up at 330 ms.
+    let syn = json!({"repeats": [], "give_up": 300 * MS});
+    let load = trace(&[0]);
+    let connector = json!({"kept": false, "pool": null, "syn": syn});
+    let mut plan = hedging(load, connector);
+    plan["servers"][2]["workers"] = json!(1);
+    plan["servers"][2]["backlog"] = json!(0);
+    let mut others = trace(&[0]);
+    others["entries"] = json!([2]);
+    push(&mut plan["workloads"], others);
+    plan["stalls"] = json!([freeze(1, 500 * MS), freeze(2, 600 * MS)]);
+    let (report, rows) = run(&plan);
+    assert!(ends(&rows).contains(&(1, 510 * MS, 0)));
+    assert_eq!((report.counts.drops[2], report.counts.unfinished), (1, 0));
+}
+
+#[test]
+fn what_a_late_call_still_does_needs_no_caller() {
+    // Its caller is gone, whose place others have taken; its own calls are ranked by their request.
+    let mut load = json!({"name": "w", "entries": [0], "choice": {"mix": [[0, 1.0]]},
+        "arrivals": {"closed": {"clients": 40, "think": {"exponential": 20e6}, "spread": 0}}});
+    load["kept"] = json!(true);
+    let mut plan = hedging(load, json!({"pool": {"size": 5, "per_candidate": true}}));
+    plan["duration"] = json!(2 * S);
+    push(&mut plan["nodes"], json!({"name": "db", "cores": 1.0}));
+    push(
+        &mut plan["groups"],
+        json!({"name": "db", "node": 3, "cores": 1.0}),
+    );
+    push(
+        &mut plan["servers"],
+        json!({"name": "db", "group": 3, "holds": true, "workers": 1, "light_queue": 1000, "backlog": 128,
+            "lightest_first": true, "programs": [2]}),
+    );
+    plan["programs"] = json!([
+        [{"call": {"connector": 0, "class": 0}}],
+        [{"compute": {"exponential": 2e6}}, {"call": {"connector": 0, "class": 0}}],
+        [{"compute": {"exponential": 1e6}}]]);
+    for server in [1, 2] {
+        plan["servers"][server]["connectors"] = json!([{"candidates": [3], "kept": true}]);
+    }
+    let stall = |at: i64| json!({"begin": at, "end": at + 100 * MS, "kind": "freeze", "effect": {"freeze": {"group": 1 + at / MS % 2}}});
+    plan["stalls"] = Value::Array((1..15).map(|i| stall(i * 101 * MS)).collect());
+    let (report, rows) = run(&plan);
+    assert_eq!(report.counts.unfinished, 0);
+    let calls = rows
+        .visits
+        .iter()
+        .filter(|v| v.server == 1 || v.server == 2)
+        .count();
+    let web = rows.visits.iter().filter(|v| v.server == 0).count();
+    assert!(calls > web, "{calls} calls of {web} visits");
+    assert_eq!(rows.visits.iter().filter(|v| v.server == 3).count(), calls);
+    assert_eq!(report.counts.answered as usize, web);
+}

@@ -1,0 +1,84 @@
+//! Calls whose answer takes long are sent a second time, to another candidate. The first answer
+//! counts; the other call goes on without its caller.
+
+use super::program::Step;
+use super::server::GoesOn;
+use super::stay::{Status, NONE};
+use super::tables::Sink;
+use super::Sim;
+
+impl<S: Sink> Sim<'_, S> {
+    /// A call has waited for so long that it is sent again, unless no candidate has a free
+    /// connection: a second call never waits for one. A write to all goes out once.
+    #[cold]
+    pub(super) fn hedge_call(&mut self, first: u32) -> GoesOn {
+        let c = &mut self.stays[first];
+        if c.hedges != self.now {
+            return None;
+        }
+        c.hedges = 0;
+        let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate);
+        let Step::Call(call) = self.steps[self.stays[parent].step as usize - 1] else {
+            return None;
+        };
+        if call.all {
+            return None;
+        }
+        let second = self.child(parent, &call);
+        self.looks_at_states(second);
+        if self.connectors[number].chooses() {
+            self.stays[second].tried |= 1 << candidate;
+        }
+        let Some(chosen) = self.choose(second) else {
+            self.stays.remove(second);
+            return None;
+        };
+        self.stays[second].candidate = chosen;
+        if self.connectors[number].settings.pool.is_none() {
+            self.pair(first, second);
+            return self.send_out(second);
+        }
+        let pool = self.connectors[number].pool_of(&self.stays[parent], chosen);
+        let light = self.plan.classes[self.stays[parent].class as usize].light;
+        if !self.may_take(pool, light) {
+            self.stays.remove(second);
+            return None;
+        }
+        self.pair(first, second);
+        self.take(second, pool)
+    }
+
+    fn pair(&mut self, first: u32, second: u32) {
+        self.stays[first].other = second;
+        self.stays[second].other = first;
+    }
+
+    /// One call of a pair has ended. Returns whether its caller goes on with it: a failed one leaves
+    /// that to the other.
+    #[cold]
+    pub(super) fn decides(&mut self, child: u32) -> bool {
+        let c = &self.stays[child];
+        let (parent, other, well) = (c.parent, c.other, c.status == Status::Ok);
+        self.stays[other].other = NONE;
+        self.stays[other].abandoned = well;
+        self.stays[parent].flying -= 1;
+        well
+    }
+
+    /// A call ends that its caller does not wait for.
+    #[cold]
+    pub(super) fn ends_unawaited(&mut self, child: u32) -> GoesOn {
+        let c = &self.stays[child];
+        let (number, pool, counted) = (c.connector as usize, c.pool, c.counted);
+        let failed = c.status == Status::TimedOut && self.connectors[number].settings.recover > 0;
+        self.leaves_candidate(child, failed);
+        self.stays.remove(child);
+        if counted {
+            self.forget_light(number);
+        }
+        if pool != NONE {
+            self.release(pool);
+        }
+        None
+    }
+}
