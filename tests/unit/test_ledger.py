@@ -247,3 +247,10 @@ def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:
     batch = np.concatenate((np.arange(20) * 5 * MS, np.full(200, 50 * MS)))
     gone = bursts._without_turn(np.sort(batch), 2.0)
     assert 180 <= len(gone) <= 205
+
+
+def test_while_a_pause_stops_a_server_a_neighbour_takes_nothing_from_it() -> None:
+    """What the neighbour left would be enough for so few requests."""
+    paused = system(Slow("app", 4.0, 5.6, cpu=0.8), rate=100).event("app", "gc", 4.0, 5.6)
+    beside = paused.sample("neighbour", "cpu_busy", 0.0, (4.0, 5.6, 0.2))
+    assert shares(beside.sample("app", "tasks_runnable", 0.0, (4.0, 5.6, 3.0))).keys() == {"garbage-collection"}

@@ -281,6 +281,18 @@ def test_others_wait_behind_a_visit_although_the_server_began_with_one_that_came
     assert places._heavy(replace(here(came, end), name=name, labels=labels)).nonzero()[0].tolist() == [100]
 
 
+def test_visits_that_compute_at_once_are_counted_though_one_that_came_before_them_waits() -> None:
+    """Four reports come within 3 ms, and a page came just before them; 40 pages wait for a place meanwhile."""
+    pages = np.concatenate((np.arange(100) * 10 * MS, [999 * MS], 1010 * MS + np.arange(40) * 10 * MS))
+    reports = 1000 * MS + np.arange(4) * MS
+    ends = np.concatenate((pages[:100] + 4 * MS, 2001 * MS + np.arange(41) * MS // 4))
+    came, end = np.concatenate((pages, reports)), np.concatenate((ends, 2000 * MS + np.arange(4) * MS))
+    heavy = np.arange(len(came)) >= len(pages)
+    found, begin = places._places(here(came, end), heavy)
+    assert found == 4
+    assert (end - begin)[heavy].min() >= 1000 * MS
+
+
 @pytest.fixture(scope="module")
 def throttled() -> tuple[tuple[float, float, float], ...]:
     """A quota of 20 ms in each 100 ms: the kernel books what it held back when the period ends."""
