@@ -91,6 +91,8 @@ class Pool(Table):
     caller: Name
     callee: Name
     size: Count
+    interactions: Annotated[tuple[Name, ...], Field(min_length=1, max_length=SERVERS)] | None = None
+    """Only the calls of visits for one of these use the pool. Default: all calls."""
 
 
 class Balancer(Table):

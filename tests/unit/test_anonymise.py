@@ -145,7 +145,7 @@ def hostile(folder: Path) -> Dataset:
         writer.topology = Topology(
             nodes=(Node(name="SECRETnode", address="203.0.113.79", host="SECREThost"),),
             servers=(Server(name=server, address="203.0.113.79:80", node="SECRETnode", protocol="SECRET"),),
-            pools=(Pool(name="SECRETpool", caller=server, callee=server, size=1),),
+            pools=(Pool(name="SECRETpool", caller=server, callee=server, size=1, interactions=("SECRETpage",)),),
             balancers=(Balancer(name="SECRETlb", server=server, candidates=(server,), policy="SECRET"),),
             calls=(Call(caller=server, callee=server),),
             places={"SECRETplace": server},

@@ -20,7 +20,8 @@ from plans import made
 from systems import Slow, system
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, ledger, tables, vlrt
-from tailrace.diagnosis.ledger import places
+from tailrace.diagnosis.ledger import account, places, recorded
+from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.workers import lost_at, turns, workers
 from tailrace.topology import Topology
 from tailrace.units import MILLISECOND as MS
@@ -176,6 +177,16 @@ def test_visits_that_hold_all_connections_of_their_caller_keep_others_waiting_th
 @pytest.mark.parametrize("seen_as", [lambda run: run, bare], ids=["simulated", "captured"])
 def test_a_request_that_computes_on_an_event_loop_is_charged(seen_as: Callable[[Dataset], Any]) -> None:
     assert shares(seen_as(_simulated("computes")))["own-work"] >= 0.9
+
+
+def test_visits_that_wait_for_their_calls_do_not_hold_an_event_loop() -> None:
+    seen = tables.look(_simulated("computes"), 50 * MS)
+    slow = vlrt.find(seen, None)
+    columns = recorded.record(seen, slow)
+    assert columns is not None
+    found = account.draw_up(Seen(seen, slow, columns.steps), columns)
+    assert found.losses["own-work", "app"].visits is not None
+    assert found.workers[columns.number["app"]] == 0
 
 
 def test_one_slow_visit_after_the_other_is_charged_though_nothing_has_a_name() -> None:

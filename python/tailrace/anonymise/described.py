@@ -53,6 +53,8 @@ def _value(kind: str, key: str, value: Any, tokens: Tokens) -> Any:
     match kind, key:
         case ("balancers", "candidates"):
             return [tokens.name("server", name) for name in value]
+        case ("pools", "interactions"):
+            return [tokens.interaction(name) for name in value]
         case ("servers", "kind"):
             return value
         case ("servers", "protocol"):

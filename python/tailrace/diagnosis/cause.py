@@ -133,6 +133,8 @@ def _found(
     sentence = " ".join(known[one.cause].sentence for one in shares if one.cause in known)
     worse = [known[one.cause].sentence for one in verdict.worse]
     sentence += f" It was worse because of others. {' '.join(worse)}" if worse else ""
+    if verdict.alone >= TOLD * verdict.recorded:
+        sentence += f" Of them, {verdict.alone:,} held the places and took that long without a wait."
     begin = first.begin if first.begin is not None else stall.begin if stall is not None else None
     end = first.end if first.end is not None else stall.end if stall is not None else None
     return Finding("cause", "found", sentence, first.place or origin, begin, end, {**first.numbers, **numbers})

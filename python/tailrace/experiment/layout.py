@@ -83,15 +83,16 @@ def _pools(experiment: Experiment, name: str, tier: Tier, callee: str) -> list[P
         return []
     scopes = call.pool_per or ()
     size = call.pool * (tier.processes if "process" in scopes else 1)
-    asked = [""]
-    if "interaction" in scopes:
-        at = [
-            (found.servlet or one, found.at.get(name) or found.at.get(tier.role or name))
-            for one, found in interactions(experiment).items()
-        ]
-        asked = [f", {servlet}" for servlet in dict.fromkeys(servlet for servlet, work in at if work and work.calls)]
-    pairs = product(places.server_names(name, tier), places.server_names(callee, experiment.tiers[callee]), asked)
+    asked: dict[str, tuple[str, ...]] = {}
+    for one, found in interactions(experiment).items() if "interaction" in scopes else ():
+        work, what = found.at.get(name) or found.at.get(tier.role or name), f", {found.servlet or one}"
+        if work and work.calls:
+            asked[what] = (*asked.get(what, ()), one)
+    ways = product(places.server_names(name, tier), places.server_names(callee, experiment.tiers[callee]))
     return [
-        Pool(name=f"{caller} to {candidate}{what}", caller=caller, callee=candidate, size=size)
-        for caller, candidate, what in pairs
+        Pool(
+            name=f"{caller} to {candidate}{what}", caller=caller, callee=candidate, size=size, interactions=its or None
+        )
+        for caller, candidate in ways
+        for what, its in (asked or {"": ()}).items()
     ]

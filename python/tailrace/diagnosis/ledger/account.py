@@ -116,10 +116,11 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     at_once = limits.at_once(recorded, routes.pools)
     held = places.find(recorded, at_once, routes.waited.ready, prior, _shared(seen, recorded))
     held = {server: one for server, one in held.items() if not _waited(recorded, one, losses.get((lock.CAUSE, server)))}
-    recorded = places.seated(recorded, held)
+    blocking = {server: one for server, one in held.items() if not limits.is_event_loop(seen.view, server)}
+    recorded = places.seated(recorded, held, blocking)
     seen = replace(seen, held=places.fullest(recorded, held))
     losses |= _losses(seen, recorded, HOLDERS)
-    for server, one in held.items():
+    for server, one in blocking.items():
         known[recorded.number[server]] = one.places
     replay = _replay(seen, recorded, known, routes)
     calm = seen.calm.astype(np.uint8)

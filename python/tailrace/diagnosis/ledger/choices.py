@@ -44,8 +44,9 @@ def find(view: View, recorded: Recorded, known: Pools) -> Choices:
     for balancer in view.topology.balancers:
         names = tuple(name for name in balancer.candidates if name in number)
         called = calls(recorded, balancer.server, names)
-        if len(names) < 2 or not len(called):
-            continue
+        apart = any((balancer.server, name) not in known.of for name in names)
+        if len(names) < 2 or not len(called) or (apart and (known.pool[called] != NONE).any()):
+            continue  # With pools for each interaction, another choice would need another pool of the same kind.
         choice[called] = len(by)
         by.append(balancer.server)
         name_of.append(balancer.name)

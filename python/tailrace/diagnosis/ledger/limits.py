@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,12 @@ from tailrace.diagnosis.ledger.recorded import NONE, Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
 from tailrace.diagnosis.view import View
+from tailrace.topology import Server
 
 Way = tuple[str, str]
 """It names a caller and its callee."""
+Kind = tuple[Way, frozenset[str]]
+"""It names the calls of one way that visits for these interactions make, or all calls of the way."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Pools:
     size: tuple[int, ...]
     pool: Numbers
     of: Mapping[Way, int]
-    """This maps caller and callee to the number of the pool."""
+    """This maps caller and callee to the number of the pool, if all calls between them use the same one."""
 
 
 def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
@@ -39,13 +43,29 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
         cores[i] = cores_of(view, name)
         may_turn[i] = not workers[i]
         if known is not None:
-            # A backlog of N holds N + 1 connections (the kernel tests `>`).
-            accept[i] = 0 if known.backlog is None else known.backlog + 1
+            accept[i] = _may_wait(known)
             inside[i] = known.queue_max or 0
             may_turn[i] = known.kind == "async" or (may_turn[i] and known.kind is None)
         if not (accept[i] or inside[i]):
             inside[i] = _held_at(view, name)
     return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}
+
+
+def is_event_loop(view: View, server: str) -> bool:
+    """Return whether a server is known to be an event loop. It can be held by one visit, but visits that wait for their
+    calls do not hold it."""
+    known = view.topology.server(server)
+    return known is not None and known.kind == "async"
+
+
+def _may_wait(known: Server) -> int:
+    """Return how many visits may wait for a worker, or 0 for any number. A backlog of N holds N + 1 connections (the
+    kernel tests `>`). A server that holds more than these and its workers has a line of its own behind its accept
+    queue."""
+    if known.backlog is None:
+        return 0
+    waiting = known.queue_max - known.workers if known.queue_max and known.workers else 0
+    return max(known.backlog + 1, waiting)
 
 
 def cores_of(view: View, server: str) -> int:
@@ -63,41 +83,52 @@ def _held_at(view: View, server: str) -> int:
 
 
 def pools(view: View, recorded: Recorded, balancers: Collection[str]) -> Pools:
-    """Return the pools. Several pools of one server for calls to another, such as one for each process, count as
-    one. One pool may serve all candidates of one of these balancers."""
-    called: dict[Way, Times] = {}
-    sizes: dict[Way, int] = {}
+    """Return the pools. Several pools of one server for the same calls to another, such as one for each process, count
+    as one. One pool may serve all candidates of one of these balancers."""
+    called: dict[Kind, Times] = {}
+    sizes: dict[Kind, int] = {}
     for known in view.topology.pools:
-        way = known.caller, known.callee
-        its = calls(recorded, known.caller, (known.callee,))
+        kind = (known.caller, known.callee), frozenset(known.interactions or ())
+        its = _of_kind(recorded, kind)
         if len(its):
-            called[way] = its
-            sizes[way] = sizes.get(way, 0) + known.size
+            called[kind] = its
+            sizes[kind] = sizes.get(kind, 0) + known.size
     groups = _shared(view, recorded, balancers, called, sizes)
     pool = np.full(len(recorded.server), NONE, dtype=np.uint32)
     for number, group in enumerate(groups):
-        pool[np.concatenate([called[way] for way in group])] = number
-    of = {way: number for number, group in enumerate(groups) for way in group}
+        pool[np.concatenate([called[kind] for kind in group])] = number
+    of = {way: number for number, group in enumerate(groups) for way, asked in group if not asked}
     return Pools(tuple(sizes[group[0]] for group in groups), pool, of)
 
 
+def _of_kind(recorded: Recorded, kind: Kind) -> Times:
+    (caller, callee), asked = kind
+    its = calls(recorded, caller, (callee,))
+    return its[np.isin(recorded.names[recorded.parent[its]], list(asked))] if asked else its
+
+
 def _shared(
-    view: View, recorded: Recorded, balancers: Collection[str], called: Mapping[Way, Times], sizes: Mapping[Way, int]
-) -> list[list[Way]]:
-    """Return which ways share a pool. The candidates of a balancer share one of N connections if the calls to all of
+    view: View,
+    recorded: Recorded,
+    balancers: Collection[str],
+    called: Mapping[Kind, Times],
+    sizes: Mapping[Kind, int],
+) -> list[list[Kind]]:
+    """Return which calls share a pool. The candidates of a balancer share one of N connections if the calls to all of
     them together reached N and never exceeded it. Recorded choices that followed a stall would fill a common pool
     without the stall, too, so the replay must be able to choose as these balancers do."""
     groups = []
     left = dict.fromkeys(called)
-    for balancer in view.topology.balancers:
-        ways = [way for way in left if way[0] == balancer.server and way[1] in balancer.candidates]
-        if balancer.name not in balancers or len(ways) < 2 or len({sizes[way] for way in ways}) > 1:
+    for balancer, asked in product(view.topology.balancers, dict.fromkeys(asked for _, asked in called)):
+        kinds = [(way, its) for way, its in left if its == asked and way[0] == balancer.server]
+        kinds = [(way, its) for way, its in kinds if way[1] in balancer.candidates]
+        if balancer.name not in balancers or len(kinds) < 2 or len({sizes[kind] for kind in kinds}) > 1:
             continue
-        its = np.concatenate([called[way] for way in ways])
-        if Stays.of(recorded.sent[its], recorded.departure[its]).longest == sizes[ways[0]]:
-            groups.append(ways)
-            left = dict.fromkeys(way for way in left if way not in ways)
-    return [*groups, *([way] for way in left)]
+        rows = np.concatenate([called[kind] for kind in kinds])
+        if Stays.of(recorded.sent[rows], recorded.departure[rows]).longest == sizes[kinds[0]]:
+            groups.append(kinds)
+            left = dict.fromkeys(kind for kind in left if kind not in kinds)
+    return [*groups, *([kind] for kind in left)]
 
 
 def calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:

@@ -17,7 +17,7 @@ behind    Most of its time is a call to a server behind, and that call took long
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -163,26 +163,29 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
     return held
 
 
-def seated(recorded: Recorded, held: Mapping[str, Held]) -> Recorded:
-    """Return the recording in which each visit to the servers of `held` starts when it got its place. For each of these
-    servers, the visits that take long by themselves form a group of their own, because what they need shows nothing
-    about the others."""
+def seated(recorded: Recorded, held: Mapping[str, Held], blocking: Collection[str]) -> Recorded:
+    """Return the recording in which each visit to the servers of `held` that are `blocking` starts when it got its
+    place. An event loop takes a visit when it arrives. For each server of `held`, the visits that take long by
+    themselves form a group of their own, because what they need shows nothing about the others."""
     start, group, groups = recorded.start.copy(), recorded.group.copy(), recorded.groups
-    for one in held.values():
-        start[one.rows] = one.start
+    for server, one in held.items():
+        if server in blocking:
+            start[one.rows] = one.start
         group[one.visits] = groups
         groups += 1
     return replace(recorded, start=start, group=group, groups=groups)
 
 
 def fullest(recorded: Recorded, held: Mapping[str, Held]) -> dict[str, Held]:
-    """Among servers that held the same requests, keep the one that lost the largest fraction of its places. If two are
-    equal, keep one in which visits waited for a place, and of those the one behind."""
+    """Among servers that held the same requests, keep the one that lost the largest fraction of its places. A server
+    that had places left lost nothing by that. If two are equal, keep one in which visits waited for a place, then one
+    in which the requests spent their time, and of those the one behind."""
 
     def rank(name: str) -> tuple[float, bool, bool, int]:
         one = held[name]
-        waited = bool((one.start > recorded.arrival[one.rows]).any())
-        return one.most / one.places if one.places else one.own / 2, waited, one.own, recorded.number[name]
+        waited = one.filled and bool((one.start > recorded.arrival[one.rows]).any())
+        lost = one.filled * (one.most / one.places if one.places else one.own / 2)
+        return lost, waited, one.own, recorded.number[name]
 
     asked = {name: np.unique(recorded.request[one.visits]) for name, one in held.items()}
     kept: list[str] = []

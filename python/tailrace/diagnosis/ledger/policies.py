@@ -3,7 +3,7 @@ choices if none of them is stalled. The replay chooses by a policy only if the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,17 +57,23 @@ class Routes:
 
 def routes(view: View, recorded: Recorded) -> Routes:
     blind = {one.name for one in view.topology.balancers if one.policy in BLIND}
-    pools = limits.pools(view, recorded, blind)
-    made = choices.find(view, recorded, pools)
-    waited = waits.find(recorded, pools, made)
-    policy = tuple(_policies(view, recorded, made, waited))
-    again = {name for name, its in zip(made.balancer, policy, strict=True) if its != RECORDED}
-    shared = limits.pools(view, recorded, blind | again)
-    if shared.of != pools.of:
-        made = choices.find(view, recorded, shared)
-        pools, waited = shared, waits.find(recorded, shared, made)
+    apart = _ways(view, recorded, blind)
+    # A call that waits for a common pool was chosen before its wait. So a policy is tried with either kind of pools.
+    common = _ways(view, recorded, {one.name for one in view.topology.balancers})
+    tried = [apart] if common[0].of == apart[0].of else [apart, common]
+    each = zip(*(_policies(view, recorded, made, waited) for _, made, waited in tried), strict=True)
+    policy = tuple(next((one for one in found if one != RECORDED), RECORDED) for found in each)
+    again = {name for name, its in zip(apart[1].balancer, policy, strict=True) if its != RECORDED}
+    pools, made, waited = _ways(view, recorded, blind | again) if again else apart
     kept = frozenset(made.balancer) - blind - again
     return Routes(pools, made, policy, waited, recorded.start, kept)
+
+
+def _ways(view: View, recorded: Recorded, balancers: Collection[str]) -> tuple[Pools, Choices, Waits]:
+    """Return the ways of calls if the candidates of these balancers may share a pool."""
+    pools = limits.pools(view, recorded, balancers)
+    made = choices.find(view, recorded, pools)
+    return pools, made, waits.find(recorded, pools, made)
 
 
 def _policies(view: View, recorded: Recorded, made: Choices, waited: Waits) -> Iterator[str]:

@@ -33,8 +33,8 @@ class Removable:
     of_holders: Mapping[Line, Times]
     """These requests held the places of a line."""
     still_slow: Mapping[Line, Times]
-    """These of them are very slow without that line, too. A request that waited for something is as slow by itself. A
-    request that computed takes that time less."""
+    """These of them are very slow without that line, too. A request that computed takes that time less. A request that
+    held a place takes less by the time that it waited for the place."""
     first_attempts: Times
     """For each of the retries, this is the visit of the first attempt."""
     threshold_ns: int
@@ -46,9 +46,12 @@ class Removable:
         beyond = bursts.beyond(recorded, seen.calm, repeated)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
+        waited = recorded.start - recorded.sent
         still_slow = {
-            line: _slow_without(recorded, visits[line], seen.slow.threshold_ns) if line[0] == own_work.CAUSE else roots
-            for line, roots in of_holders.items()
+            line: _slow_without(
+                recorded, visits[line], recorded.own_ns if line[0] == own_work.CAUSE else waited, seen.slow.threshold_ns
+            )
+            for line in of_holders
         }
         # A request that held places belongs to that line, however many of its kind came.
         if of_holders:
@@ -70,11 +73,11 @@ class Removable:
         return Trial(self, visits, self.account.replay.section(visits, first), first, chooses_again=again)
 
 
-def _slow_without(recorded: Recorded, visits: Times, threshold_ns: int) -> Times:
-    """Return the requests that are very slow even without their own time in these visits."""
+def _slow_without(recorded: Recorded, visits: Times, lasted: Times, threshold_ns: int) -> Times:
+    """Return the requests that are very slow even without the time that `lasted` has for these of their visits."""
     roots, number = np.unique(recorded.root[visits], return_inverse=True)
-    own_ns = np.bincount(number, recorded.own_ns[visits], len(roots))
-    return roots[(recorded.departure - recorded.sent)[roots] - own_ns >= threshold_ns]
+    without_ns = np.bincount(number, lasted[visits], len(roots))
+    return roots[(recorded.departure - recorded.sent)[roots] - without_ns >= threshold_ns]
 
 
 class Trial:
@@ -127,12 +130,21 @@ class Trial:
         # Requests that hold places are not sent without their line. The replay in which they are sent shows whether
         # they are very slow themselves.
         if holders := without & self._removable.of_holders.keys():
-            still = np.zeros(len(found), dtype=bool)
-            for line in holders:
-                at = self._places(self._removable.still_slow[line])
-                still[at[at >= 0]] = True
-            found = found | (self.slow(without - holders) & still)
+            found = found | (self.slow(without - holders) & self._still_slow(holders))
         return found
+
+    def slow_by_themselves(self, without: frozenset[Line]) -> NDArray[np.bool_]:
+        """Return which of the requests that are very slow without these lines held places, and took that long by
+        themselves."""
+        holders = without & self._removable.of_holders.keys()
+        return self.slow(without) & self._still_slow(holders) if holders else np.zeros(len(self.visits), dtype=bool)
+
+    def _still_slow(self, holders: frozenset[Line]) -> NDArray[np.bool_]:
+        still = np.zeros(len(self.visits), dtype=bool)
+        for line in holders:
+            at = self._places(self._removable.still_slow[line])
+            still[at[at >= 0]] = True
+        return still
 
     def times(self, without: frozenset[Line]) -> tuple[Times, Times, NDArray[np.bool_]]:
         """Return when each visit arrives and leaves without these lines, and whether it is a very slow request."""

@@ -12,6 +12,7 @@ from itertools import chain, combinations
 from math import factorial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
@@ -88,6 +89,8 @@ class Replayed:
     kept: tuple[str, ...] = ()
     """These servers look at the servers that they choose among, and the replay kept their choices, because these agree
     with no policy that it can repeat."""
+    alone: int = 0
+    """So many requests held places and took that long by themselves."""
 
     @property
     def error(self) -> float:
@@ -117,6 +120,8 @@ class Judged:
     kept: tuple[str, ...]
     replayed: int | None
     """This many requests of the group are very slow if balancers choose again; None if they choose as recorded."""
+    alone: NDArray[np.uint64]
+    """In the replay, these requests of the group held places and are very slow by themselves."""
 
 
 def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
@@ -145,7 +150,7 @@ def _judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     replayed = np.bincount(bench.owner[again & (bench.owner >= 0)], minlength=len(groups))
     found: dict[int, Replayed] = {}
     for group, count, verdict in zip(groups, replayed.tolist(), verdicts, strict=True):
-        found |= {at: bench.part(slow.clusters[at], group, verdict, count, books) for at in group}
+        found |= {at: bench.part(at, group, verdict, count, books) for at in group}
     return tuple(found[at] for at in range(len(slow.clusters)))
 
 
@@ -180,8 +185,10 @@ class _Bench:
 
         if trial.chooses_again and not is_reproduced(count, left(frozenset())):
             trial = trial.as_recorded()
-        verdict = _verdict(lines, left, ahead, share, count)
-        return Judged(*verdict, self.kept(number), left(frozenset()) if trial.chooses_again else None)
+        alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(frozenset(lines)) & mine]]
+        verdict = _verdict(lines, left, ahead, share, count, len(alone))
+        replayed = left(frozenset()) if trial.chooses_again else None
+        return Judged(*verdict, self.kept(number), replayed, alone)
 
     def kept(self, number: int) -> tuple[str, ...]:
         """Return the servers whose choices around a group the replay kept although they look at their candidates."""
@@ -207,20 +214,35 @@ class _Bench:
         earlier = calm[calm[:, 0] < begin]
         return min(begin, int(earlier[-1, 1]) if len(earlier) else self.seen.view.begin)
 
-    def part(self, cluster: Cluster, group: Group, judged: Judged, replayed: int, books: Books) -> Replayed:
-        """Return the part of a group's result that belongs to one episode. `replayed` requests of the group are very
-        slow in the replay of everything. The account is shown from where a line can begin to matter until the last
-        request is answered."""
+    def part(self, number: int, group: Group, judged: Judged, replayed: int, books: Books) -> Replayed:
+        """Return the part of a group's result that belongs to the episode of this number. `replayed` requests of the
+        group are very slow in the replay of everything. The account is shown from where a line can begin to matter
+        until the last request is answered."""
         replayed = replayed if judged.replayed is None else judged.replayed
-        part = cluster.vlrt / sum(self.seen.slow.clusters[at].vlrt for at in group)
+        alone = {at: self._count(self.seen.slow.clusters[at], judged.alone) for at in group}
+        every = {at: self.seen.slow.clusters[at].vlrt for at in group}
+        its, whole = alone[number], sum(every.values()) - sum(alone.values())
+        part = (every[number] - its) / whole if whole else every[number] / sum(every.values())
+
+        # The requests that held the places belong to an episode in which most requests waited for these places.
+        more = every[number] / (every[number] - its) if its * 2 <= every[number] else 1.0
+
+        def of_it(remain: int) -> int:
+            return round(max(remain - len(judged.alone), 0) * part) + its
+
         shares, worse = (
-            tuple(replace(one, vlrt=one.vlrt * part, without=round(one.without * part)) for one in some)
+            tuple(replace(one, vlrt=one.vlrt * part * more, without=of_it(one.without)) for one in some)
             for some in (judged.shares, judged.worse)
         )
+        cluster = self.seen.slow.clusters[number]
         times = cluster.begin - BEFORE_NS, self.seen.slow.answered(cluster)
         first, last = np.searchsorted(self.seen.steps.begins, times).tolist()
         extract = books.extract(first, max(last, first + 1))
-        return Replayed(cluster.vlrt, round(replayed * part), shares, extract, worse, judged.kept)
+        return Replayed(cluster.vlrt, of_it(replayed), shares, extract, worse, judged.kept, its)
+
+    def _count(self, cluster: Cluster, requests: NDArray[np.uint64]) -> int:
+        """Return how many of these requests belong to an episode."""
+        return int(np.isin(self.seen.slow.requests["request"].to_numpy()[cluster.rows], requests).sum())
 
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Return the lines that can have mattered for these episodes."""
@@ -306,9 +328,15 @@ def _main(lines: frozenset[Line], left: Count) -> Line:
 
 
 def _verdict(
-    lines: list[Line], left: Count, ahead: Ahead, share: Callable[[Line, float, int], Share], count: int
+    lines: list[Line],
+    left: Count,
+    ahead: Ahead,
+    share: Callable[[Line, float, int], Share],
+    count: int,
+    alone: int,
 ) -> Verdict:
-    """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse."""
+    """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. In the
+    replay, `alone` requests are very slow by themselves; no line is charged with these."""
     causes = {name: frozenset(line for line in lines if line[0] == name) for name, _ in lines}
     named = [its for name, its in causes.items() if name != UNKNOWN]
     everything = frozenset[Line]().union(*named)
@@ -326,7 +354,9 @@ def _verdict(
     ahead(frozenset({line}) for name in worth for line in causes[name])
     charged = sum(worth.values())
     # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
-    unit = count / max(charged if charged >= NEARLY_ALL * as_it_was else as_it_was, charged, 1.0)
+    others = as_it_was - alone
+    part_of_others = others / as_it_was if as_it_was else 1.0
+    unit = count * part_of_others / max(charged if charged >= NEARLY_ALL * others else others, charged, 1.0)
     shares = [
         share(line, worth[cause] * part * unit, left(frozenset({line})))
         for cause in worth

@@ -46,11 +46,13 @@ def _computes(seen: Seen, server: str, held: Held) -> bool:
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own or not held.own:
         return False
-    could = np.minimum(_inside(seen, held), own[0].capacity)
-    could = np.where(np.isnan(seen.at(own[0])), 0.0, could)
-    used = float(np.clip(np.nan_to_num(seen.at(own[0]) - seen.slow.usual(own[0])), 0.0, could).sum())
+    beyond = seen.at(own[0]) - seen.slow.usual(own[0])
+    could = np.clip(own[0].capacity - seen.slow.usual(own[0]), 0.0, _inside(seen, held))
+    could = np.where(np.isnan(beyond), 0.0, could)
+    # A server uses more and less than usual by chance, so its use is summed up before it is compared.
+    used = float(np.minimum(np.nan_to_num(beyond), could)[could > 0.0].sum())
     left = float(held.work.sum()) / max(float((held.end - held.begin).sum()), 1.0)
-    return used >= COMPUTES * left * float(could.sum())
+    return used > 0.0 and used >= COMPUTES * left * float(could.sum())
 
 
 def _filled(seen: Seen, server: str, held: Held) -> Shares:

@@ -1,0 +1,160 @@
+"""The replay reproduces systems with lines of their own, and with pools that candidates share."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import pytest
+
+from plans import made
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import Diagnosis, diagnose, tables, vlrt
+from tailrace.diagnosis.ledger import policies, recorded, verdict
+from tailrace.diagnosis.ledger.account import Line
+from tailrace.units import MILLISECOND
+
+Table = dict[str, Any]
+
+
+def system(web: Table, app: Table, db: Table, report: Table, rate: float, batch: Table, *stalls: Table) -> Table:
+    """web → app → db. Each page calls db twice. Reports come in batches, and work at the tier that `report` names."""
+    callees = {"web": "app", "app": "db"}
+    place = next(iter(report))
+    way = ["web", "app", "db"][: ["web", "app", "db"].index(place) + 1]
+    pages = {f"{way[-1]} report": {"at": report}}
+    for name in way[:-1]:
+        work = {"compute": "0.1 ms", "calls": {f"{callees[name]} report": 1}}
+        pages[f"{name} report"] = {"at": {name: work}}
+    return {
+        "seed": 3,
+        "duration": "14 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {"web": web, "app": app, "db": db},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.5 ms", "calls": {"query": 1}}}},
+            "query": {"at": {"app": {"compute": f"{app.pop('ms', 0.9)} ms", "calls": {"select": 2}}}},
+            "select": {"at": {"db": {"compute": "0.26 ms"}}},
+            **pages,
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": rate, "interaction": "page", "entry": "web"},
+            "reports": {"kind": "batch", "interaction": "web report", "entry": "web", **batch},
+        },
+        "stalls": list(stalls),
+    }
+
+
+QUICK: Table = {"compute": "0.5 ms"}
+REPORT: Table = {"compute": "0.5 ms", "wait": "0.7 s"}
+OWN = {"kept": False, "pool": 0}
+APP: Table = {"workers": 60, "backlog": 64, "calls": {"db": OWN}}
+SLOWER: Table = APP | {"ms": 4.8}
+DB: Table = {"workers": 60, "backlog": 32}
+LINE: Table = {"kind": "bounded", "workers": 12, "light_queue": 300, "backlog": 16, "calls": {"app": OWN}}
+POOL: Table = {"kept": True, "pool": 39, "policy": "power_of_two"}
+FREEZE: Table = {"kind": "freeze", "place": "db", "at": "8 s", "for": "0.7 s"}
+SYSTEMS = {
+    "a line of its own": system(
+        LINE,
+        APP,
+        DB,
+        {"db": REPORT},
+        240,
+        {"size": 40, "first": "5 s", "every": "4.5 s"},
+    ),
+    "one pool for replicas": system(
+        {"workers": 115, "backlog": 8, "calls": {"app": POOL}},
+        SLOWER | {"count": 3},
+        DB | {"backlog": 8},
+        {"db": QUICK},
+        366,
+        {"size": 1, "first": "6 s", "every": "20 s"},
+        FREEZE,
+    ),
+    "reports compute on busy servers": system(
+        APP | {"calls": {"app": OWN}},
+        APP | {"calls": {"db": OWN}},
+        DB | {"count": 2},
+        {"db": {"compute": "0.5 s", "scv": 0}},
+        580,
+        {"size": 9, "first": "6 s", "every": "20 s"},
+    ),
+}
+
+
+@cache
+def diagnosed(name: str) -> Diagnosis:
+    folder = Path(mkdtemp(prefix="tailrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    run: Dataset = made(SYSTEMS[name], folder / "run")
+    return diagnose(run)
+
+
+def causes(found: Diagnosis) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for row in found.summary:
+        counts[row.cause] += row.vlrt
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("a line of its own", "soft-resource"),
+        ("one pool for replicas", "freeze"),
+        ("reports compute on busy servers", "own-work"),
+    ],
+)
+def test_a_system_is_reproduced_and_its_cause_confirmed(name: str, cause: str) -> None:
+    found = diagnosed(name)
+    was, replayed = (
+        sum(getattr(one.ledger, key) for one in found.episodes if one.ledger is not None)
+        for key in ("vlrt_recorded", "vlrt_replayed")
+    )
+    assert abs(replayed - was) <= 0.25 * was
+    assert causes(found)[cause] >= 0.9 * found.vlrt
+
+
+@pytest.mark.parametrize(("alone", "charged"), [(0, 100.0), (20, 80.0)], ids=["error of the replay", "by themselves"])
+def test_requests_that_are_slow_by_themselves_are_charged_to_no_line(alone: int, charged: float) -> None:
+    line = ("soft-resource", "web")
+
+    def left(without: frozenset[Line]) -> int:
+        return 20 if line in without else 100
+
+    def share(of: Line, vlrt: float, remain: int) -> verdict.Share:
+        return verdict.Share(of[0], of[1], vlrt, remain)
+
+    (found,), _ = verdict._verdict([line], left, lambda _: None, share, 100, alone)
+    assert found.vlrt == pytest.approx(charged)
+
+
+def test_calls_wait_for_the_connections_of_their_own_kind(tmp_path: Path) -> None:
+    """Reports have two connections of their own to the database, which a batch of them fills; pages have two others."""
+    table = system(
+        {"workers": 400, "backlog": 400, "calls": {"app": OWN}},
+        {"workers": 200, "backlog": 64, "calls": {"db": {"pool": 2, "pool_per": ["interaction"]}}},
+        DB,
+        {"app": {"compute": "0.2 ms", "calls": {"story": 1}}},
+        200,
+        {"size": 40, "first": "5 s", "every": "4.5 s"},
+    )
+    table["interactions"]["story"] = {"at": {"db": {"compute": "0.2 ms", "wait": "90 ms"}}}
+    run = made(table, tmp_path / "run")
+    assert ("app report",) in {pool.interactions for pool in run.topology.pools}
+    view = tables.look(run, 50 * MILLISECOND)
+    found = recorded.record(view, vlrt.find(view, None))
+    assert found is not None
+    ways = policies.routes(view, found)
+    stories = found.names.are("story")
+    assert len(np.unique(ways.pools.pool[stories])) == 1
+    assert not np.isin(ways.pools.pool[found.names.are("select")], ways.pools.pool[stories]).any()
+    assert (ways.waited.ready < found.sent)[stories].mean() >= 0.9
