@@ -112,6 +112,54 @@ def test_clients_that_hedge_do_so_in_the_twin(tmp_path: Path) -> None:
     assert sum(len(rows) for rows in found.arrivals.values()) < requests  # those sent twice are the twin's own doing
 
 
+def test_clients_of_another_tier_have_habits_of_their_own(tmp_path: Path) -> None:
+    tiers = {
+        "web": {"workers": 30, "calls": ["app"]},
+        "gate": {"workers": 30, "calls": ["app"]},
+        "app": {"workers": 60},
+    }
+    interactions = {
+        "page": {"at": {"web": {"compute": "1 ms", "calls": {"part": 1}}, "gate": {"compute": "1 ms"}}},
+        "part": {"at": {"app": {"compute": "1 ms"}}},
+    }
+    interactions["other page"] = {"at": {"gate": {"compute": "1 ms", "calls": {"part": 1}}}}
+    loads = {
+        "users": {"entry": "web", "kind": "poisson", "rate": 80.0, "interaction": "page", "hedge": "200 ms"},
+        "others": {"entry": "gate", "kind": "poisson", "rate": 80.0, "interaction": "other page"},
+    }
+    stalls = {"stalls": [{"kind": "freeze", "place": "app", "at": "2 s", "for": "600 ms"}]}
+    found = learnt_of(tmp_path, "4 s", tiers=tiers, interactions=interactions, workloads=loads, **stalls)
+    hedges = {name: load.hedge for name, load in found.experiment.workloads.items()}
+    assert hedges == {"web": pytest.approx(200e6, rel=0.01), "gate": 0}
+
+
+def test_visits_that_wait_do_not_hold_up_an_event_loop(tmp_path: Path) -> None:
+    """A proxy before servers that were not recorded: its loop goes on with other requests while some wait."""
+    tiers = {"web": {"kind": "async", "workers": 0}}
+    interactions = {"page": {"at": {"web": {"compute": "1 ms", "wait": "100 ms", "scv": 0}}}}
+    loads = {"users": {"kind": "poisson", "rate": 50.0, "interaction": "page"}}
+    found = learnt_of(tmp_path, "6 s", tiers=tiers, interactions=interactions, workloads=loads)
+    assert found.experiment.tiers["web"].workers == 0
+    gate = twin.gate(found, tmp_path / "run")
+    longest = gate.recorded.longest["web"]
+    assert longest > 5  # one loop could serve ten a second
+    assert gate.reproduced[0].longest["web"] == pytest.approx(longest, abs=3)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_packets_that_were_lost_on_their_way_are_lost_in_the_twin(share: float, tmp_path: Path) -> None:
+    """No queue refused them: the kernel of the server counted no drop."""
+    lost = [{"kind": "packet-loss", "place": "web", "at": "5 s", "for": "500 ms", "share": share}]
+    run = simulated(tmp_path, stalls=lost)
+    found = twin.learn(run)
+    [stall] = found.table["stalls"]
+    assert (stall["kind"], stall["place"]) == ("packet-loss", "web")
+    assert stall["share"] == pytest.approx(share, abs=0.1)
+    before, after = len(twin.gate(found, run).recorded.vlrt), sim.count(found.experiment).over_1s
+    assert before > 50
+    assert after == pytest.approx(before, rel=0.15)
+
+
 def test_servers_that_share_a_node_share_it_in_the_twin(tmp_path: Path) -> None:
     tiers = {
         "web": {"software": "apache", "calls": ["app"], "workers": 30, "backlog": 20},

@@ -11,6 +11,7 @@ limits     workers, queues, connections, retransmission; and what the recording 
 clients    requests as they came: recorded times, or think times after an answer
 machines   nodes, and servers that share one
 habits     what clients do without an answer
+paths      packets that were lost on their way
 learning   all of these as one experiment, and each line of the ledger as a loss of capacity
 model      the twin and its files
 outcome    what became of the requests of a run

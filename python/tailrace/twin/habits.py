@@ -4,6 +4,7 @@ Requests that they sent for these reasons are left out: the twin's clients send 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ import polars as pl
 
 from tailrace.diagnosis.view import View
 from tailrace.units import exact_duration
+
+Keys = dict[str, Any]
 
 LEAST = 5
 """So many at least show that clients do it on purpose …"""
@@ -23,17 +26,20 @@ SHARE = 0.8
 
 @dataclass(frozen=True)
 class Habits:
-    keys: dict[str, Any]
-    """Of a workload."""
+    keys: Mapping[str, Keys]
+    """By the tier that clients reach: keys of its workload."""
     again: pl.Series
     """Requests that are not sent by themselves."""
 
 
-def find(view: View) -> Habits:
-    """What the clients of most requests do. Clients that a recording does not tell apart have no habits."""
+def find(view: View, tiers: Mapping[str, str]) -> Habits:
+    """What the clients of most requests to a tier do; `tiers` are those of the servers. Clients of one tier may repeat
+    what those of another wait for. Clients that a recording does not tell apart have no habits."""
+    columns = ("request", "client", "sent", "end", "twice", "given_up", "response_ns")
+    tier = pl.col("server").cast(pl.String).replace_strict(dict(tiers), default=None, return_dtype=pl.String)
     rows = (
         view.requests.filter(pl.col("client").is_not_null())
-        .select("request", "client", "sent", "end", "twice", "given_up", "response_ns", name=pl.col("interaction"))
+        .select(*columns, name=pl.col("interaction"), tier=tier)
         .sort("client", "sent")
     )
     before = {name: pl.col(name).shift(1).over("client") for name in ("sent", "end", "name", "given_up")}
@@ -42,8 +48,18 @@ def find(view: View) -> Habits:
         paused_ns=pl.col("sent") - before["end"],
         repeats=(before["given_up"] & (before["name"].eq_missing(pl.col("name"))) & ~pl.col("twice")).fill_null(False),
     )
-    keys: dict[str, Any] = {}
+    keys: dict[str, Keys] = {}
     again = [rows["request"].clear()]
+    for (name,), own in rows.drop_nulls("tier").group_by("tier", maintain_order=True):
+        keys[str(name)], repeated = _of_tier(own)
+        again += repeated
+    return Habits(keys, pl.concat(again))
+
+
+def _of_tier(rows: pl.DataFrame) -> tuple[Keys, list[pl.Series]]:
+    """What clients do, and the requests that they sent for that."""
+    keys: Keys = {}
+    again = []
     if hedge := _constant(rows, "twice", "hedged_ns"):
         keys["hedge"] = hedge
         again.append(rows.filter("twice")["request"])
@@ -52,7 +68,7 @@ def find(view: View) -> Habits:
         if pause := _constant(rows, "repeats", "paused_ns"):
             keys |= {"retry_pause": pause, "retries": _most_in_a_row(rows)}
             again.append(rows.filter("repeats")["request"])
-    return Habits(keys, pl.concat(again))
+    return keys, again
 
 
 def _constant(rows: pl.DataFrame, which: str, column: str) -> str | None:

@@ -28,6 +28,7 @@ from tailrace.twin import (
     inference,
     limits,
     machines,
+    paths,
     pauses,
     slots,
     structure,
@@ -68,7 +69,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     kinds = tree.grow(recorded, found, pause.kind)
     entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
     roots = adoption.adopt(kinds, recorded, found, entries)
-    habit = habits.find(view)
+    habit = habits.find(view, found.tier)
     roots = roots[~np.isin(recorded.request[roots], habit.again.to_numpy())]
     latency = limits.latency(account)
     on = machines.find(view, account)
@@ -93,12 +94,13 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         "latency": exact_duration(latency),
         "kernel": {"syn": limits.syn(recorded.schedule)},
         "nodes": on.nodes(found),
-        "tiers": _tiers(fits, kinds, found, on, machines.weights(seen, account, on)),
+        "tiers": _tiers(fits, kinds, found, on, machines.weights(seen, account, on), _waiting(needs)),
         "interactions": _interactions(kinds, needs),
         "workloads": {
             entry: {"kind": "trace", "entry": entry, "file": file} | _clients(found, entry, entries, habit)
             for entry, file in zip(requests, files, strict=True)
         },
+        "stalls": paths.holes(account, found),
         "losses": [
             {"place": found.name[server], "cause": cause, "file": file} for file, (cause, server, _) in losses.items()
         ],
@@ -135,12 +137,22 @@ def _steps(share: Shares) -> Steps:
     return [(at * STEP_NS / SECOND, float(rounded[at])) for at in changes.tolist()]
 
 
-def _tiers(fits: Limits, kinds: Tree, found: Structure, on: Machines, weights: Mapping[str, float]) -> dict[str, Any]:
+def _waiting(needs: Demands) -> frozenset[str]:
+    """Tiers with visits that wait without computing."""
+    return frozenset(need.tier for need in needs.of_kind.values() if need.wait_ns)
+
+
+def _tiers(
+    fits: Limits, kinds: Tree, found: Structure, on: Machines, weights: Mapping[str, float], waiting: frozenset[str]
+) -> dict[str, Any]:
+    """A visit that waits holds an event loop of the engine, which it does not in a server that goes on with others
+    meanwhile: such a server has any number of threads."""
     pairs: dict[str, set[str]] = {tier: set() for tier in found.members}
     for number in kinds.label:
         pairs[kinds.kinds[number].tier] |= {kinds.kinds[callee].tier for callee in kinds.calls_of(number)}
     return {
-        tier: fits.tier(tier)
+        tier: (own := fits.tier(tier))
+        | ({"workers": 0} if own.get("kind") == "async" and tier in waiting else {})
         | on.of_tier(servers)
         | ({"weight": weights[servers[0]]} if servers[0] in weights else {})
         | {"calls": {callee: fits.calls(tier, callee) for callee in sorted(pairs[tier])}}
@@ -175,7 +187,7 @@ def _interactions(kinds: Tree, needs: Demands) -> dict[str, Any]:
 
 def _clients(found: Structure, entry: str, entries: tuple[str, ...], habit: Habits) -> dict[str, Any]:
     """Visits without a caller at a server that clients do not reach come over connections that are kept."""
-    return habit.keys if set(found.members[entry]) & set(entries) else {"kept": True}
+    return habit.keys.get(entry, {}) if set(found.members[entry]) & set(entries) else {"kept": True}
 
 
 def _unknown_clients(view: View) -> Iterator[Unknown]:
