@@ -8,6 +8,7 @@ mod files;
 mod kernel;
 mod promises;
 mod sealed;
+mod spans;
 mod texts;
 
 use tailrace_core::capture::wire::Kind;
@@ -16,7 +17,7 @@ use tailrace_core::capture::wire::Kind;
 type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     ("calls", calls::link),
     ("capture", files::capture),
     ("connections", connections::follow),
@@ -24,6 +25,7 @@ pub const TARGETS: [Target; 24] = [
     ("netlink", kernel::netlink),
     ("proc", kernel::proc),
     ("response", texts::response),
+    ("spans", spans::cut),
     ("table", files::table),
     ("tls", sealed::open),
     ("wire_ajp", |bytes| conversation::drive(Kind::Ajp, bytes)),

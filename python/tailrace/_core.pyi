@@ -56,9 +56,10 @@ def without_rare_words(counted: list[tuple[str, str, int]]) -> list[tuple[str, s
 
 class SpanCutter:
     """Reads a file of traces in blocks. `form` is `otlp`, `jaeger`, `zipkin`, `frames` or `message`, and `plan` lists
-    the attributes that matter (crates/core/src/spans). ValueError: the plan cannot be followed."""
+    the attributes that matter (crates/core/src/spans). `size` is that of the file, which bounds what its messages may
+    expand to. ValueError: the plan cannot be followed."""
 
-    def __init__(self, form: str, plan: str) -> None: ...
+    def __init__(self, form: str, plan: str, size: int) -> None: ...
     def feed(self, block: bytes, last: bool) -> tuple[ArrowStream, list[str], int, int, str | None, bool]:
         """The spans of the next block of the file; `last` after the last one.
 

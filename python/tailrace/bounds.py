@@ -49,6 +49,8 @@ EXPERIMENT_FILES = 100
 """Experiment files that extend each other."""
 LOAD_WORKERS = 64
 """Processes of a load generator, of some 30 MB each; or two for each CPU if these are more."""
+LOAD_GROUPS, LOAD_TEXTS = 1_000, 64 * MIB
+"""Groups, scenarios or assertions of one record of Gatling's binary log, and characters of its different texts."""
 LOAD_PATHS = 10_000
 """Rows of a table of paths: as many as a recording has interactions (crates/core/src/capture/names.rs)."""
 ZSTD_WINDOW_LOG = 29
@@ -68,6 +70,8 @@ JSON_ELEMENT = 16 * MIB
 """Characters of one element (such as the metrics of one moment) in a long JSON file."""
 JSON_DAMAGED = 1_000
 """Damaged elements of a JSON file after which reading ends: each may take as long as the largest element."""
+JSON_IN_VAIN = 8 * JSON_ELEMENT
+"""Characters of damaged elements that may be parsed besides as many as the file has: eight of the largest elements."""
 SAMPLE_INTERVAL_NS = 86_400 * 10**9
 """The interval of a sample: a value over more than a day says nothing about a request."""
 GC_LINE = 64 * 1024

@@ -116,6 +116,7 @@ OTHERS_DAMAGE = (
     *(("10", ""), ("UO", "UF,URX"), ("HTTP/", "HTP"), ("2026", "9026"), ("http", "ftp"), ("h", "é"), (":", " ")),
     *(("5", "5" * 13), ("}", "},"), ("#Fields: date time", "#Fields: time date"), ("sc-status", "sc-bytes")),
     ("cs-method", "x"),
+    *(("http://10.0.0.3:80", "null"), ("10.0.0.3:8080", "null"), ("http://10.0.0.3:80", "-")),
 )
 
 

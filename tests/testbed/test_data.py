@@ -8,6 +8,7 @@ from zipfile import ZipFile
 import pytest
 
 from tailrace.errors import TailraceError
+from tailrace.testbed.servers import board
 from tailrace.testbed.servers.data import contents
 
 PARTS = {
@@ -30,6 +31,12 @@ def test_data_are_named_by_what_makes_them(part: str, tmp_path: Path) -> None:
     before = contents(jar(tmp_path / "before.jar", PARTS))
     after = contents(jar(tmp_path / "after.jar", dict(reversed(({**PARTS, part: "other"}).items()))))
     assert (before == after) == (part == "tailrace/board/core/Html.class")
+
+
+def test_a_board_that_is_not_built_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAILRACE_BOARD", str(tmp_path / "board.jar"))
+    with pytest.raises(TailraceError, match="is not built; run `make testbed-setup`"):
+        board.built()
 
 
 def test_an_incomplete_jar_is_reported(tmp_path: Path) -> None:

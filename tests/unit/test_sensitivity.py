@@ -29,6 +29,10 @@ GIVEN = ("duration", "ramp", "interactions.page.at.web.compute", "workloads.w.th
         ("jvm15", 1.25, ""),
         ("[0, 0.25]", 1.25, ""),
         ("true", 1.25, ""),
+        ("1.2.3", 1.25, ""),
+        (".", 1.25, ""),
+        ("9" * 5000, 1.25, ""),
+        ("²", 1.25, ""),
     ],
 )
 def test_a_number_keeps_its_unit_and_a_whole_one_stays_whole(value: str, factor: float, changed: str) -> None:

@@ -27,6 +27,9 @@ pub const JSON_ELEMENT: usize = 16 << 20;
 /// Damaged elements of a JSON file after which reading ends: each may take as long as the largest element. Python has the
 /// same bound.
 pub const JSON_DAMAGED: u32 = 1_000;
+/// Bytes of damaged elements that may be parsed besides as many as the file has: eight of the largest elements. Python
+/// has the same bound.
+pub const JSON_IN_VAIN: u64 = 8 * JSON_ELEMENT as u64;
 /// A message of OTLP, packed or unpacked. Python has the same bound.
 pub const OTLP_MESSAGE: usize = 64 << 20;
 /// Moments beyond ±146 years around the epoch are damage, and would overflow the differences of two moments.

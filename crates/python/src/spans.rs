@@ -23,10 +23,12 @@ fn wrong(message: impl ToString) -> PyErr {
 #[pymethods]
 impl SpanCutter {
     #[new]
-    fn new(form: &str, plan: &str) -> PyResult<Self> {
+    fn new(form: &str, plan: &str, size: u64) -> PyResult<Self> {
         let form = Form::of(form).ok_or_else(|| wrong("no such form of traces"))?;
         let plan = serde_json::from_str(plan).map_err(wrong)?;
-        Cutter::new(form, &plan).map(SpanCutter).map_err(wrong)
+        Cutter::new(form, &plan, size)
+            .map(SpanCutter)
+            .map_err(wrong)
     }
 
     /// The spans of the next block of the file; `last` after the last one.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from tailrace import units
 from tailrace.bounds import YEAR_NS
 from tailrace.readers.accesslog_layout import TIMERS
 from tailrace.readers.accesslog_lines import status_of
-from tailrace.readers.accesslog_proxies import AUTHORITY, ENDED
+from tailrace.readers.accesslog_proxies import ENDED, host_of
 from tailrace.readers.accesslog_rows import (
     DURATION_MAX_NS,
     NONE,
@@ -113,7 +112,7 @@ def _of_envoy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) 
     ends = each(flags, lambda flags: ENDED.get(_ended_by(flags or "")), pl.String)
     known = each(code, lambda code: status_of((code or "").rjust(3, "0")), pl.String).fill_null("unknown")
     status = ends.fill_null("abandoned").zip_with(code == "0", known)
-    address = each(rows["address"], _host, pl.String)
+    address = each(rows["address"], host_of, pl.String)
     service = scaled(rows["took"], scales.get("took", 1))
     took = np.where(service == NONE, duration, np.minimum(service, duration))
     return _called(status, address, took, ends.zip_with(ends.is_not_null(), status), flags=flags)
@@ -121,11 +120,6 @@ def _of_envoy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) 
 
 def _ended_by(flags: str) -> str:
     return next((flag for flag in flags.split(",") if flag in ENDED), "")
-
-
-def _host(text: str | None) -> str | None:
-    host = re.sub(AUTHORITY, "", text or "-")
-    return None if host in ("-", "", "null") else host
 
 
 def _called(
@@ -141,8 +135,7 @@ def _of_traefik(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]
     status = each(rows["status"], lambda code: status_of(code or "") or "abandoned", pl.String)
     took = numbers(rows["took"])
     called = pl.Series((took != NONE) & (took <= duration))
-    address = rows["address"].cast(pl.String)
-    address = address.set(~called | (address == "").fill_null(True), None)
+    address = each(rows["address"], host_of, pl.String).set(~called, None)
     answer = each(rows["address_status"], lambda code: status_of(code or "") or "unknown", pl.String)
     return _called(status, address, took, answer)
 
@@ -150,7 +143,7 @@ def _of_traefik(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]
 def _of_traefik_text(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
     check((numbers(rows["received"]) != NONE).all())
     status = each(rows["status"], _code, pl.String)
-    return _called(status, each(rows["address"], _host, pl.String), duration, status)
+    return _called(status, each(rows["address"], host_of, pl.String), duration, status)
 
 
 def _code(text: str | None) -> str:

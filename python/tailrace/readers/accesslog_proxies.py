@@ -37,10 +37,16 @@ _REST = rf"(\S{{0,60}}) (\S{{1,60}}) {_TIMES} (\d{{3}}|-) (\d{{3}}|-) (\d{{1,18}
 _ALB = re.compile(rf"^(?:https?|h2|grpcs|wss?) (\d{{4}}-\S{{10,30}}Z) \S{{0,200}} {_REST}(.*)")
 _ELB = re.compile(rf"^(\d{{4}}-\d\d-\d\dT\S{{8,20}}Z) \S{{1,200}} {_REST}")
 _CREATED = re.compile(r" (\d{4}-\d\d-\d\dT[\d:.]{8,20}Z) \"")
-AUTHORITY = re.compile(r"^[a-z0-9]{2,6}://")
+_AUTHORITY = re.compile(r"^[a-z0-9]{2,6}://")
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"")
 ENDED = {"DC": "abandoned", "UT": "timeout", "UF": "refused", "UC": "reset", "UR": "reset", "LR": "reset"}
 """Envoy's flags → what became of a call without a response of the server behind."""
+
+
+def host_of(address: str | None) -> str | None:
+    """The server behind, without its scheme; None: there is none."""
+    host = _AUTHORITY.sub("", address or "-")
+    return None if host in ("-", "", "null") else host
 
 
 def _tcp(line: str) -> Line | None:
@@ -79,11 +85,11 @@ def _of_envoy(
 ) -> Line:
     flag = next((flag for flag in flags.split(",") if flag in ENDED), "")
     own = status_of(code.rjust(3, "0")) if code != "0" else ENDED.get(flag, "abandoned")
-    host = re.sub(AUTHORITY, "", text(values.get("upstream_host")) or "-")
+    host = host_of(text(values.get("upstream_host")))
     service = number(values.get("upstream_service_time"))
     duration = round(took_ms * units.MILLISECOND)
     ups: tuple[Upstream, ...] = ()
-    if host not in ("-", "", "null"):
+    if host:
         inside = duration if service is None else min(round(service * units.MILLISECOND), duration)
         ups = (Upstream(host, inside, None, ENDED.get(flag) or own or "unknown"),)
     flags = "" if flags in ("-", "") else flags
@@ -97,9 +103,9 @@ def _traefik(line: str) -> Line | None:
         return None
     method, target = asked(match[3])
     duration = int(match[7]) * units.MILLISECOND
-    host = re.sub(AUTHORITY, "", match[6])
+    host = host_of(match[6])
     status = status_of(match[4]) or "unknown"
-    ups = (Upstream(host, duration, None, status),) if host not in ("-", "") else ()
+    ups = (Upstream(host, duration, None, status),) if host else ()
     return Line(begin, False, duration, method, target, status, size_of(match[5]), ups)
 
 
@@ -149,7 +155,7 @@ def _of_traefik(values: Mapping[str, Any]) -> Line | None:
     begin, took = moment(str(values["StartUTC"])), number(values["Duration"])
     if begin is None or took is None or not 0 <= took < 10**18:
         return None
-    host, inside = text(values.get("ServiceAddr")), number(values.get("OriginDuration"))
+    host, inside = host_of(text(values.get("ServiceAddr"))), number(values.get("OriginDuration"))
     code = status_of(text(values.get("OriginStatus")) or "") or "unknown"
     ups = (Upstream(host, round(inside), None, code),) if host and inside is not None and 0 <= inside <= took else ()
     own = status_of(text(values["DownstreamStatus"]) or "") or "abandoned"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tailrace import units
-from tailrace.bounds import JSON_DAMAGED, JSON_ELEMENT
+from tailrace.bounds import JSON_DAMAGED, JSON_ELEMENT, JSON_IN_VAIN
 from tailrace.readers.source import Found, Source
 from tailrace.untrusted import finite, whole_characters
 
@@ -28,10 +28,11 @@ def elements(
     source: Source, found: Found, resume: re.Pattern[str], opening: re.Pattern[str] | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Each element with the text before its list. Damaged ones are counted in `found`."""
-    name, damaged, before, buffer, inside = source.path.name, 0, "", "", opening is None
+    damage, before, buffer, inside = _Damage(), "", "", opening is None
     seek = opening
     for text in _with_end(source.texts(found)):
         buffer, at = buffer + (text or ""), 0
+        damage.allowed += len(text or "")
         while True:
             if seek is not None:
                 match = seek.search(buffer, at)
@@ -49,18 +50,40 @@ def elements(
             try:
                 decoded, end = _DECODER.raw_decode(buffer, at)
                 value, at = whole_characters(decoded, buffer, at, end), end
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError) as error:
                 if text is not None and len(buffer) - at < JSON_ELEMENT:
                     break  # the next block may complete it
-                damaged += 1
                 found.lose("damaged elements", 1)
-                if damaged > JSON_DAMAGED:
-                    found.stopped(name, f"it has more than {JSON_DAMAGED:,} damaged elements; reading stopped there")
+                if why := damage.too_much(_reached(error, buffer) - at):
+                    found.stopped(source.path.name, f"{why}; reading stopped there")
                     return
                 seek, at = resume, at + 1
                 continue
             yield before, value
         buffer = buffer[at:]
+
+
+class _Damage:
+    """Counts damaged elements, and the characters that were parsed for them: those inside each other count again."""
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.allowed = JSON_IN_VAIN
+
+    def too_much(self, parsed: int) -> str | None:
+        """Count an element that was damaged after so many characters; why reading ends."""
+        self.elements += 1
+        self.allowed -= parsed
+        if self.elements > JSON_DAMAGED:
+            return f"it has more than {JSON_DAMAGED:,} damaged elements"
+        return "its damaged elements lie inside each other" if self.allowed < 0 else None
+
+
+def _reached(error: Exception, text: str) -> int:
+    """How far a parser came. Of a string without an end it names the begin, and of some errors no place."""
+    if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string"):
+        return error.pos
+    return len(text)
 
 
 def _with_end(texts: Iterator[str]) -> Iterator[str | None]:

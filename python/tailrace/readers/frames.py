@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
-from tailrace.bounds import OTLP_MESSAGE
+from tailrace.bounds import EXPANSION, OTLP_MESSAGE
+from tailrace.readers import packed
 from tailrace.readers.source import Found, Source
 
 if sys.version_info >= (3, 14):
@@ -23,6 +24,8 @@ else:
 LENGTH = 4
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _EXAMINED = 4096
+_AT_ONCE = 1 << 20
+_TOO_LARGE = f"its messages expand to more than {EXPANSION} times their size; unpack it to read all of it"
 
 
 def beginning(head: bytes) -> tuple[bytes, bool]:
@@ -47,7 +50,7 @@ def _unpacked_beginning(data: bytes) -> bytes:
 def messages(source: Source, found: Found) -> Iterator[bytes]:
     """The messages of a file, unpacked; one that cannot be unpacked is counted as damaged."""
     (_, framed), buffer = beginning(source.head()), b""
-    name = source.path.name
+    name, unpacking = source.path.name, _Unpacking(source.size())
     for block in source.blocks(found):
         buffer += block
         at = 0
@@ -58,7 +61,10 @@ def messages(source: Source, found: Found) -> Iterator[bytes]:
                 return
             if len(buffer) - at - LENGTH < length:
                 break
-            yield from _unpacked(buffer[at + LENGTH : at + LENGTH + length], found)
+            yield from unpacking.message(buffer[at + LENGTH : at + LENGTH + length], found)
+            if unpacking.too_large:
+                found.stopped(name, _TOO_LARGE)
+                return
             at += LENGTH + length
         buffer = buffer[at:]
         if len(buffer) > OTLP_MESSAGE + LENGTH:
@@ -67,17 +73,39 @@ def messages(source: Source, found: Found) -> Iterator[bytes]:
     if buffer and framed:
         found.stopped(name, "its last message is cut")
     elif buffer:
-        yield from _unpacked(buffer, found)
+        yield from unpacking.message(buffer, found)
 
 
-def _unpacked(message: bytes, found: Found) -> Iterator[bytes]:
-    if not message.startswith(_ZSTD):
-        yield message
-        return
-    decoder = zstd.ZstdDecompressor()
+class _Unpacking:
+    """Unpacks messages, and counts what they expand to, also those that are damaged."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._packed, self._unpacked = size, 0, 0
+
+    @property
+    def too_large(self) -> bool:
+        return packed.too_large(self._unpacked, min(self._packed, self._size))
+
+    def message(self, content: bytes, found: Found) -> Iterator[bytes]:
+        self._packed += len(content)
+        is_whole = True
+        if content.startswith(_ZSTD):
+            content, is_whole = _unpacked(content)
+        self._unpacked += len(content)
+        if is_whole:
+            yield content
+        else:
+            found.lose("damaged elements", 1)
+
+
+def _unpacked(content: bytes) -> tuple[bytes, bool]:
+    """What a zstd frame holds, as far as it can be unpacked, and whether that is all of it."""
+    decoder, message = zstd.ZstdDecompressor(), bytearray()
     with suppress(zstd.ZstdError):
-        message = decoder.decompress(message, max_length=OTLP_MESSAGE)
-    if decoder.eof:
-        yield message
-    else:
-        found.lose("damaged elements", 1)
+        while not decoder.eof and len(message) < OTLP_MESSAGE:
+            part = decoder.decompress(content, max_length=min(_AT_ONCE, OTLP_MESSAGE - len(message)))
+            content = b""
+            if not part and decoder.needs_input:
+                break
+            message += part
+    return bytes(message), decoder.eof

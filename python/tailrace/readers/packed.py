@@ -46,7 +46,7 @@ class Packed:
             if not data:
                 return
             self._taken += len(data)
-            if self._kind and self._taken > EXPANSION_FREE + EXPANSION * self._raw.tell():
+            if self._kind and too_large(self._taken, self._raw.tell()):
                 many = f"it expands to more than {EXPANSION} times its size; unpack it to read all of it"
                 yield data, self._at(many)
                 return
@@ -54,6 +54,11 @@ class Packed:
 
     def _at(self, why: str) -> str:
         return f"reading stopped at decompressed byte {self._taken}: {why}"
+
+
+def too_large(unpacked: int, packed: int) -> bool:
+    """Whether so many bytes are more than these packed ones may expand to."""
+    return unpacked > EXPANSION_FREE + EXPANSION * packed
 
 
 @contextmanager

@@ -43,6 +43,13 @@ class Source:
             raise InputError(self.path, broken)
         return head
 
+    def size(self) -> int:
+        """Bytes of the file as it is, which may be packed."""
+        try:
+            return self.path.stat().st_size
+        except OSError as error:
+            raise cannot_read(self.path, error) from error
+
     def lines(self, found: Found) -> Iterator[tuple[int, str]]:
         """Lines that are not empty, with their numbers, from 1. If a file breaks off, they end there, and `found` notes
         it."""

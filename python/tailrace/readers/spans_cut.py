@@ -47,7 +47,7 @@ def form_of(head: bytes) -> str | None:
 
 def read(source: Source, found: Found, form: str, spans: Spans) -> None:
     """Add the spans of a file, until no more fit into memory."""
-    cutter, name = _core.SpanCutter(form, PLAN), source.path.name
+    cutter, name = _core.SpanCutter(form, PLAN, source.size()), source.path.name
     for block, last in _with_last(source.blocks(found)):
         more = True
         while more:

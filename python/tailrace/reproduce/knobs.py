@@ -27,7 +27,7 @@ EACH = "[]"
 """In a key: each table of a list."""
 CALIBRATION = "base/calibration.toml"
 """This file says what `tailrace calibrate` fits to which figures."""
-NUMBER = re.compile(r"([\d.]+)( ?[A-Za-z/%µ]*)")
+NUMBER = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)( ?[A-Za-z/%µ]*)", re.ASCII)
 """A text that is a number with its unit, which may be empty."""
 
 

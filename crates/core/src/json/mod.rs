@@ -88,7 +88,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Bytes that were read.
+    /// Bytes that were read, as far as the damage if there is any.
     pub fn position(&self) -> usize {
         self.at
     }
@@ -247,10 +247,14 @@ impl<'t> Parser<'t> {
                     });
                 }
                 Some(b'\\') => {
+                    self.at = end;
                     owned.extend_from_slice(&text[from..end]);
                     from = escape(text, end + 1, &mut owned)?;
                 }
-                Some(_) => return Err(Fault::Wrong),
+                Some(_) => {
+                    self.at = end;
+                    return Err(Fault::Wrong);
+                }
                 None => return Err(Fault::Short),
             }
         }

@@ -13,17 +13,17 @@ use crate::json::{Parser, Result, Scalar};
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// What a span does: the first alternative of which all parts are there …
-    labels: Vec<Vec<Keys>>,
+    pub labels: Vec<Vec<Keys>>,
     /// … or these parts and the span's name.
-    otherwise: Vec<Keys>,
+    pub otherwise: Vec<Keys>,
     /// How it ended.
-    outcome: Vec<Keys>,
+    pub outcome: Vec<Keys>,
     /// What a client calls.
-    peer: Keys,
+    pub peer: Keys,
     /// Whose clock its times are of; those of a resource come before those of its spans.
-    host: Keys,
+    pub host: Keys,
     /// Any of them says that the trace was kept for what happened in it.
-    chosen: Keys,
+    pub chosen: Keys,
 }
 
 type Keys = Vec<String>;

@@ -21,15 +21,18 @@ const ROWS_MAX: usize = 1 << 20;
 
 pub struct Frames {
     framed: bool,
-    /// Bytes of packed messages, and what they unpacked to.
+    /// The size of the file, which may itself be packed.
+    size: u64,
+    /// Bytes of messages, and what they unpacked to; also of those that are damaged.
     packed: u64,
     unpacked: u64,
 }
 
 impl Frames {
-    pub fn new(framed: bool) -> Self {
+    pub fn new(framed: bool, size: u64) -> Self {
         Frames {
             framed,
+            size,
             packed: 0,
             unpacked: 0,
         }
@@ -78,30 +81,32 @@ impl Frames {
     }
 
     fn message(&mut self, packed: &[u8], known: &Known, sheet: &mut Sheet, found: &mut Ending) {
-        let message = if packed.starts_with(ZSTD) {
-            unpacked(packed).map(Cow::Owned)
-        } else {
-            Some(Cow::Borrowed(packed))
-        };
-        let Some(message) = message else {
-            found.damaged += 1;
-            return;
-        };
-        let mark = sheet.mark();
-        let is_read = match message.trim_ascii_start() {
-            text @ [b'{', ..] => json(text, known, sheet).is_ok(),
-            _ => protobuf::read(&message, known, sheet).is_ok(),
-        };
-        if !is_read {
-            sheet.back_to(mark);
-            found.damaged += 1;
+        let mut message = Cow::Borrowed(packed);
+        let mut is_whole = true;
+        if packed.starts_with(ZSTD) {
+            let mut unpacked = Vec::new();
+            is_whole = unpack(packed, &mut unpacked).is_some();
+            message = Cow::Owned(unpacked);
         }
         self.packed += packed.len() as u64;
         self.unpacked += message.len() as u64;
-        if self.unpacked > EXPANSION_FREE + EXPANSION * self.packed {
+        let mark = sheet.mark();
+        if !(is_whole && read(&message, known, sheet)) {
+            sheet.back_to(mark);
+            found.damaged += 1;
+        }
+        if self.unpacked > EXPANSION_FREE + EXPANSION * self.packed.min(self.size) {
             let many = "its messages expand to more than 128 times their size; unpack it to read all of it";
             found.stopped = Some(many.to_owned());
         }
+    }
+}
+
+/// Adds the spans of a message; false: it is damaged.
+fn read(message: &[u8], known: &Known, sheet: &mut Sheet) -> bool {
+    match message.trim_ascii_start() {
+        text @ [b'{', ..] => json(text, known, sheet).is_ok(),
+        _ => protobuf::read(message, known, sheet).is_ok(),
     }
 }
 
@@ -118,12 +123,11 @@ fn too_long(length: usize) -> String {
     format!("a message of {length} bytes is too long, or a length is damaged")
 }
 
-/// The content of zstd frames; None: they are damaged, or too large.
-fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
+/// Adds the content of zstd frames, as far as it goes; None: they are damaged, or too large.
+fn unpack(packed: &[u8], message: &mut Vec<u8>) -> Option<()> {
     let mut decoder = zstd::Decoder::new(packed).ok()?;
     decoder.window_log_max(ZSTD_WINDOW_LOG).ok()?;
-    let mut message = Vec::new();
     let most = u64::try_from(OTLP_MESSAGE).ok()? + 1;
-    decoder.take(most).read_to_end(&mut message).ok()?;
-    (message.len() <= OTLP_MESSAGE).then_some(message)
+    decoder.take(most).read_to_end(message).ok()?;
+    (message.len() <= OTLP_MESSAGE).then_some(())
 }

@@ -21,7 +21,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use regex::bytes::Regex;
 
-use crate::bounds::{JSON_DAMAGED, JSON_ELEMENT};
+use crate::bounds::{JSON_DAMAGED, JSON_ELEMENT, JSON_IN_VAIN};
 use crate::json::{Fault, Parser, Scalar};
 use attributes::Known;
 pub use attributes::Plan;
@@ -85,11 +85,11 @@ enum Reader {
 }
 
 impl Cutter {
-    /// The sentence says why the plan cannot be followed.
-    pub fn new(form: Form, plan: &Plan) -> Result<Self, String> {
+    /// `size` is that of the file, which may be packed. The sentence says why the plan cannot be followed.
+    pub fn new(form: Form, plan: &Plan, size: u64) -> Result<Self, String> {
         let known = Known::of(plan).ok_or("the plan has too many keys")?;
         let reader = match form {
-            Form::Frames | Form::Message => Reader::Frames(Frames::new(form == Form::Frames)),
+            Form::Frames | Form::Message => Reader::Frames(Frames::new(form == Form::Frames, size)),
             _ => Reader::Elements(Elements::new(form).map_err(|error| error.to_string())?),
         };
         Ok(Cutter {
@@ -149,6 +149,9 @@ struct Elements {
     inside: bool,
     seek: Option<Seek>,
     damaged: u32,
+    /// Bytes of the file that are done with, and bytes of damaged elements: those inside each other count again.
+    read: u64,
+    in_vain: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -178,11 +181,26 @@ impl Elements {
             resume: Regex::new(resume)?,
             moved: jaeger::moved()?,
             damaged: 0,
+            read: 0,
+            in_vain: 0,
         })
     }
 
     /// Reads the elements that are complete; returns how many bytes were read.
     fn consume(
+        &mut self,
+        buffer: &[u8],
+        last: bool,
+        known: &Known,
+        sheet: &mut Sheet,
+        found: &mut Ending,
+    ) -> usize {
+        let read = self.each(buffer, last, known, sheet, found);
+        self.read += read as u64;
+        read
+    }
+
+    fn each(
         &mut self,
         buffer: &[u8],
         last: bool,
@@ -229,15 +247,30 @@ impl Elements {
                 return at;
             }
             found.damaged += 1;
-            self.damaged += 1;
-            if self.damaged > JSON_DAMAGED {
-                let why = "it has more than 1,000 damaged elements; reading stopped there";
-                found.stopped = Some(why.to_owned());
+            found.stopped = self.too_much_damage(match fault {
+                Fault::Short => buffer.len() - at,
+                Fault::Wrong => parser.position(),
+            });
+            if found.stopped.is_some() {
                 return buffer.len();
             }
             self.seek = Some(Seek::Resume);
             at += 1;
         }
+    }
+
+    /// Counts an element that was damaged after so many bytes; returns why reading ends.
+    fn too_much_damage(&mut self, bytes: usize) -> Option<String> {
+        self.damaged += 1;
+        self.in_vain += bytes as u64;
+        let why = if self.damaged > JSON_DAMAGED {
+            "it has more than 1,000 damaged elements"
+        } else if self.in_vain > JSON_IN_VAIN + self.read {
+            "its damaged elements lie inside each other"
+        } else {
+            return None;
+        };
+        Some(format!("{why}; reading stopped there"))
     }
 
     fn element<'t>(
@@ -276,7 +309,7 @@ fn microseconds(value: &Scalar<'_>) -> Option<i64> {
 /// The end of what takes so many microseconds.
 fn end_of(begin: Option<i64>, took: &Scalar<'_>) -> Option<i64> {
     let (begin, took) = begin.zip(microseconds(took))?;
-    Some(begin + took)
+    Some(begin.saturating_add(took))
 }
 
 #[cfg(test)]

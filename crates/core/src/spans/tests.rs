@@ -11,7 +11,7 @@ const PLAN: &str = r#"{
 
 fn cutter(form: Form) -> Cutter {
     let plan: Plan = serde_json::from_str(PLAN).expect("the plan is JSON");
-    Cutter::new(form, &plan).expect("it has few keys")
+    Cutter::new(form, &plan, u64::MAX).expect("it has few keys")
 }
 
 /// All of a text, in blocks of this size.
@@ -204,6 +204,63 @@ fn packed_messages_are_unpacked_within_bounds() {
         .stopped
         .as_deref()
         .is_some_and(|why| why.contains("128 times")));
+}
+
+#[test]
+fn messages_that_cannot_be_used_count_as_well() {
+    let frame = |content: &[u8]| [&(content.len() as u32).to_be_bytes(), content].concat();
+    let packed = zstd::encode_all(&vec![b' '; 65 << 20][..], 3).expect("it packs");
+    let cut = &packed[..packed.len() - 1];
+    for bomb in [&packed[..], cut] {
+        let found = super::tests::cut(Form::Frames, &frame(bomb).repeat(20), 1 << 20);
+        assert_eq!(found[0].damaged, 1, "reading ends at the first");
+        assert!(found[0].stopped.is_some());
+    }
+}
+
+#[test]
+fn what_messages_expand_to_is_bounded_by_the_size_of_their_file() {
+    let spaces = |mib: usize| zstd::encode_all(&vec![b' '; mib << 20][..], 3).expect("it packs");
+    let mut framed = Vec::new();
+    for packed in [spaces(20), spaces(20)] {
+        framed.extend((packed.len() as u32 + 400_000).to_be_bytes());
+        framed.extend(packed);
+        // A skippable frame, as long as one pleases, which a packed file holds in a few bytes.
+        framed.extend(b"\x50\x2a\x4d\x18");
+        framed.extend((400_000_u32 - 8).to_le_bytes());
+        framed.extend(vec![0; 400_000 - 8]);
+    }
+    for (size, stops) in [(framed.len() as u64, false), (1_000, true)] {
+        let plan: Plan = serde_json::from_str(PLAN).expect("the plan is JSON");
+        let mut cutter = Cutter::new(Form::Frames, &plan, size).expect("it has few keys");
+        let found = cutter.feed(&framed, true).expect("a table");
+        assert_eq!(found.stopped.is_some(), stops, "{size}");
+    }
+}
+
+#[test]
+fn damaged_elements_inside_each_other_are_not_parsed_again_and_again() {
+    let begun = b"{\"resourceSpans\":[".repeat(60);
+    for end in ["", "\x01", "\"x"] {
+        let filler = [b"\"", &vec![b'a'; 12 << 20][..]].concat();
+        let text = [&begun[..], &filler, end.as_bytes()].concat();
+        let found = cut(Form::Otlp, &text, 1 << 22);
+        let damaged: u32 = found.iter().map(|cut| cut.damaged).sum();
+        assert!(damaged < 13, "{damaged} times 12 MiB, with {end:?}");
+        let stopped = found.iter().find_map(|cut| cut.stopped.as_deref());
+        assert!(stopped.is_some_and(|why| why.contains("inside each other")));
+    }
+}
+
+#[test]
+fn a_duration_that_ends_beyond_all_time_ends_there() {
+    let text = r#"[{"traceId":"t","id":"a","kind":"SERVER","timestamp":9000000000000000,"duration":9000000000000000,
+        "localEndpoint":{"serviceName":"web"}}]"#;
+    let expected = format!("2 9000000000000000000 {} web 1|| 0|  ", i64::MAX);
+    assert_eq!(
+        rows(&cut(Form::Zipkin, text.as_bytes(), 1 << 20)),
+        [expected]
+    );
 }
 
 #[test]

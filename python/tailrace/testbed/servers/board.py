@@ -46,10 +46,15 @@ def jar() -> Path:
     return Path(os.environ.get("TAILRACE_BOARD") or Path(tailrace.__file__).parents[2] / "board/target/board.jar")
 
 
+def built() -> Path:
+    """The same, which exists. Raises TailraceError."""
+    if not jar().is_file():
+        raise TailraceError("the bulletin board is not built", where=str(jar()), advice="run `make testbed-setup`")
+    return jar()
+
+
 def java(heap: list[str], *arguments: str) -> list[str]:
-    if not jar().exists():
-        raise TailraceError("it is not built", where=str(jar()), advice="run `make testbed-setup`")
-    return [where("java"), *heap, "-jar", str(jar()), *arguments]
+    return [where("java"), *heap, "-jar", str(built()), *arguments]
 
 
 def connector(setting: Setting) -> str:

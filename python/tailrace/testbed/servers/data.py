@@ -21,7 +21,7 @@ MADE_BY = ("tailrace/board/data/", "tailrace/board/settings/Sizes")
 
 def fill(setting: Setting, room: Room, data: Path) -> None:
     """Make `data` a database folder that is filled."""
-    kept = setting.folder.parent.parent / "databases" / contents(board.jar())
+    kept = setting.folder.parent.parent / "databases" / contents(board.built())
     if not kept.exists():
         for older in kept.parent.glob("*"):  # from another generator, or half-written
             shutil.rmtree(older)
