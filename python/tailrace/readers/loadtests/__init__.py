@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tailrace.readers.loadtests import gatling, jmeter, k6, tables, vegeta
+from tailrace.readers.loadtests import gatling, gatling_binary, jmeter, k6, tables, vegeta
 from tailrace.readers.loadtests.sent import Form
 from tailrace.readers.source import text_head
 
-FORMS: tuple[Form, ...] = (*jmeter.FORMS, *k6.FORMS, *gatling.FORMS, *tables.FORMS, *vegeta.FORMS)
+FORMS: tuple[Form, ...] = (
+    *(*jmeter.FORMS, *k6.FORMS, *gatling.FORMS, *gatling_binary.FORMS),
+    *(*tables.FORMS, *vegeta.FORMS),
+)
 
 
 def form_of(head: bytes) -> Form | None:

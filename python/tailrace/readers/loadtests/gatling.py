@@ -1,4 +1,4 @@
-"""Gatling's `simulation.log`, as text (Gatling 2 to 3.11; later versions write a binary file).
+"""Gatling's `simulation.log`, as text (Gatling 2 to 3.11; `gatling_binary` reads that of later versions).
 
 ```text
 RUN     computerdatabase.Basic  basic   1795193340000           3.9.5
@@ -32,9 +32,14 @@ def _requests(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]
             yield number, None
             continue
         label, why = match[1], match[5] or ""
-        code = _FOUND.search(why)
-        status = "ok" if match[4] == "OK" else outcome(code[1] if code else "", why, failed=True)
+        status = status_of(why, failed=match[4] == "KO")
         yield number, Sent(begin * units.MILLISECOND, (end - begin) * units.MILLISECOND, status, label=label)
+
+
+def status_of(why: str, *, failed: bool) -> str:
+    """The status of a request; `why` is the message of one that failed."""
+    code = _FOUND.search(why)
+    return outcome(code[1] if code else "", why, failed=True) if failed else "ok"
 
 
 FORMS = (Form("Gatling", lambda head: bool(_RUN.match(head)), _requests, connects=False),)
