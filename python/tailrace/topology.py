@@ -73,6 +73,10 @@ class Server(Table):
     backlog: Count | None = None
     queue_max: Count | None = None
     """The most requests that it can hold at once, waiting ones included, before it drops."""
+    kept: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    """The share of its visits that a sampler kept at random."""
+    chosen: bool | None = None
+    """Whether its requests were kept for what happened in them (tail sampling)."""
 
 
 class Call(Table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from builders import T0, visits
 from systems import MS, NX1, NX2, NX3, Memory, S, Slow, Tier, at, system
 from tailrace import sim
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import Diagnosis, Finding, diagnose
+from tailrace.diagnosis import Diagnosis, Episode, Finding, diagnose
 from tailrace.diagnosis.tables import look
 from tailrace.experiment import from_table
 from tailrace.topology import Server, Topology
@@ -26,6 +27,10 @@ def app_stopped() -> Memory:
 
 def step(diagnosis: Diagnosis, name: str) -> Finding:
     return next(f for f in diagnosis.episodes[0].findings if f.step == name)
+
+
+def step_of(episode: Episode, name: str) -> Finding:
+    return next(finding for finding in episode.findings if finding.step == name)
 
 
 def only(diagnosis: Diagnosis) -> tuple[str | None, str | None, str]:
@@ -222,6 +227,44 @@ def test_the_wave_is_reported_in_the_order_in_which_the_queues_rose() -> None:
     assert wave[0].rise < wave[1].rise
     assert (wave[0].queue_max, wave[0].limit_source) == (60, "plateau")
     assert wave[1].queue_max == pytest.approx(101, abs=2)
+
+
+def sampled(**how: object) -> Memory:
+    memory = app_stopped()
+    servers = tuple(
+        server.model_copy(update={"workers": 60, "backlog": 40, **how}) for server in memory.topology.servers
+    )
+    return Memory(memory.topology.model_copy(update={"servers": servers}), memory.tables)
+
+
+def test_the_queues_of_sampled_visits_are_scaled_with_their_error() -> None:
+    whole, part = (diagnose(sampled(kept=share)).episodes[0] for share in (1.0, 0.25))
+    assert [step.queue_length_error for step in whole.wave] == [0] * len(whole.wave)
+    assert "±" not in step_of(whole, "overflow").sentence
+    for seen, step in zip(whole.wave, part.wave, strict=True):
+        assert step.queue_length_max == 4 * seen.queue_length_max
+        # √(k(1-p))/p with k = seen and p = ¼ is √(12 k).
+        assert step.queue_length_error == math.ceil(1.96 * math.sqrt(12 * seen.queue_length_max))
+        assert step.full is None, "whether it was full is unknown"
+    finding = step_of(part, "overflow")
+    assert "A sampler kept 25.000% of the traces" in finding.sentence
+    assert (
+        f"(up to {part.wave[0].queue_length_max:,} ± {part.wave[0].queue_length_error:,} requests" in finding.sentence
+    )
+
+
+def test_a_plateau_of_sampled_visits_is_no_limit() -> None:
+    memory = app_stopped()
+    servers = tuple(server.model_copy(update={"kept": 0.5}) for server in memory.topology.servers)
+    wave = diagnose(Memory(memory.topology.model_copy(update={"servers": servers}), memory.tables)).episodes[0].wave
+    assert {(step.queue_max, step.limit_source) for step in wave} == {(None, "unknown")}
+
+
+def test_requests_that_a_tail_sampler_chose_show_no_queues_and_the_finding_says_why() -> None:
+    memory = sampled(chosen=True)
+    tables = {name: table for name, table in memory.tables.items() if name != "visits"}
+    finding = step(diagnose(Memory(memory.topology, tables)), "overflow")
+    assert (finding.verdict, "tail sampling" in finding.sentence) == ("unknown", True)
 
 
 def test_a_limit_that_is_known_is_not_inferred() -> None:

@@ -171,6 +171,7 @@ def test_clocks_of_hosts_are_aligned_by_causality_and_sampling_is_named(tmp_path
     assert "the clocks of 1 hosts were aligned" in said
     assert "the largest offset is 50 ms (app), good to 2 ms" in said
     assert "a sampler kept 50.000% of the traces" in said
+    assert {server.kept for server in run.topology.servers} == {0.5}
     assert "aligned" not in " ".join(readers.read(tmp_path / "true.json").manifest.notes)
 
 
@@ -203,6 +204,23 @@ def test_times_that_a_store_moved_and_traces_chosen_for_their_end_are_named(tmp_
     assert "tail sampling" in " ".join(run.manifest.notes)
     assert run.requests().collect().height == 5
     assert "visits" not in run.manifest.rows
+    assert {(server.kept, server.chosen) for server in run.topology.servers} == {(None, True)}
+
+
+def test_shares_that_differ_scale_nothing(tmp_path: Path) -> None:
+    half, quarter = otlp(tmp_path / "a.json", [1, 2], state="ot=th:8"), otlp(tmp_path / "b.json", [1], state="ot=th:c")
+    run = readers.read(half, quarter)
+    assert {server.kept for server in run.topology.servers} == {None}
+    assert "samplers kept between 25.000% and 50.000% of the traces" in " ".join(run.manifest.notes)
+
+
+def test_the_share_of_traces_does_not_scale_the_visits_of_an_access_log(tmp_path: Path) -> None:
+    """The first of two inputs shows the visits of a server."""
+    traces = otlp(tmp_path / "a.json", [1, 2], state="ot=th:8")
+    log = f"web={FILES.parent / 'accesslog' / 'nginx-timed.log'}"
+    for paths, share in (((traces, log), 0.5), ((log, traces), None)):
+        servers = {server.name: server.kept for server in readers.read(*paths).topology.servers}
+        assert (servers["web"], servers["app"]) == (share, 0.5)
 
 
 def test_protobuf_of_the_collector_gives_what_its_json_gives(tmp_path: Path) -> None:

@@ -72,10 +72,13 @@ class PushBack:
     rise: int
     full: int | None
     queue_length_max: int
+    """Where a sampler kept a share of the visits, the length is scaled by it; `queue_length_error` is then the half
+    width of its 95 % interval."""
     queue_max: int | None
     """This is the limit of the queue. `limit_source` shows whether it was configured, counted by the kernel, or
     inferred as a plateau."""
     limit_source: LimitSource
+    queue_length_error: int = 0
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,10 @@ class Lasting:
 
 def find(view: View, dropper: str) -> Lasting | None:
     """Return the server whose queue was held at its peak for most of the time. It is the furthest from the clients of
-    those that calls connect with the dropper, because a full server fills those that call it."""
+    those that calls connect with the dropper, because a full server fills those that call it. Where a sampler kept a
+    share of the visits, the peak is unknown."""
+    if view.kept(dropper) < 1:
+        return None
     times = np.linspace(view.begin, int(view.sent[-1]), MOMENTS).astype(np.int64)
     for server in sorted(view.chain_of(dropper) & view.stays.keys(), key=lambda name: (-view.depth[name], name)):
         queue = view.stays[server].queue(times)

@@ -236,7 +236,7 @@ def _finding(view: View, stall: Stall) -> Finding:
         "throughput_calm_per_s": stall.throughput_calm,
         "arrivals_per_s": stall.arrivals,
         "arrivals_calm_per_s": stall.arrivals_calm,
-        "own_queue_max": stall.rise.peak,
+        "own_queue_max": round(stall.rise.peak / view.kept(stall.origin)),
     }
     for r in stall.resources:
         kind = "mean" if r.metric == "cpu_throttled" else "median"

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import lasting, settle
+from tailrace.diagnosis import lasting, sampling, settle
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.lasting import MOSTLY, Lasting
@@ -132,8 +132,7 @@ def _of_cluster(
     view: View, slow: Slow, known: Usual, cluster: Cluster, lost: Drops, part: _Followed, held: dict[str, int]
 ) -> Overflow:
     if not view.stays:
-        sentence = "Queue lengths are unknown: no visits to servers were recorded."
-        finding = Finding("overflow", "unknown", sentence, missing=settle.visits(None))
+        finding = Finding("overflow", "unknown", sampling.unknown(view), missing=settle.visits(None))
         return Overflow(None, None, "unknown", (), finding)
     unseen = _older_than_recording(view, cluster, lost)
     pushed = (_push_back(view, server, rise, part.times, held) for server, rise in part.risen.items())
@@ -491,7 +490,7 @@ def _push_back(view: View, server: str, rise: Rise, times: Times, held: dict[str
     limit, source = limit_of(view, server, queue, held)
     at_limit = np.flatnonzero(queue >= held_from(limit)) if limit is not None else np.empty(0)
     full = int(inside[int(at_limit[0])]) if len(at_limit) else None
-    return PushBack(server, rise.begin, full, int(queue.max(initial=0)), limit, source)
+    return sampling.scaled(view, PushBack(server, rise.begin, full, int(queue.max(initial=0)), limit, source))
 
 
 def limit_of(view: View, server: str, queue: Times, held: dict[str, int]) -> tuple[int | None, LimitSource]:
@@ -530,7 +529,7 @@ def _finding(
             missing = settle.origin_behind(view, lost.dropper)
             return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
         return Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end, numbers)
-    numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": rise.peak}
+    numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": round(rise.peak / view.kept(origin))}
     if full is not None:
         numbers |= {"lasting": True, "queue_length_max": full.length}
         sentence = f"{full.sentence} {_verdict(ctqo, lost.dropper, origin)}"
@@ -554,6 +553,7 @@ def _finding(
         lead = duration(max(lost.first - rise.begin, 0))
         sentence += f", {lead} before {lost.dropper} dropped the first of these packets"
     sentence += f". In order: {listing(order)}. {_verdict(ctqo, lost.dropper, origin)}"
+    sentence += sampling.note(view, wave)
     if first is not None:
         numbers["rise_to_drop_ns"] = None if lost.first is None else lost.first - rise.begin
     verdict: Verdict = "found" if lost.dropper is not None else "absent"
@@ -561,6 +561,8 @@ def _finding(
 
 
 def _to(step: PushBack) -> str:
+    if step.queue_length_error:
+        return sampling.length(step)
     if step.queue_max is None:
         return f" (up to {count(step.queue_length_max, 'request')}, no limit seen)"
     if step.full is None:

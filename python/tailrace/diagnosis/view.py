@@ -84,6 +84,11 @@ class View:
     def _callers(self) -> Callers:
         return Callers(self.stays, self.calls)
 
+    def kept(self, server: str) -> float:
+        """Return the share of the server's visits that a sampler kept."""
+        known = self.topology.server(server)
+        return known.kept if known is not None and known.kept is not None else 1.0
+
     @cached_property
     def saw_connections(self) -> bool:
         """Return whether the recording could show a lost connection attempt. It could if it shows other losses, or when

@@ -64,6 +64,7 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
     first, with_visits, with_requests = _there(writer)
     if visits and with_visits:
         visits = [frame.filter(~pl.col("server").cast(pl.String).is_in(with_visits)) for frame in visits]
+        _forget_shares(writer, found, with_visits)
         left_out = sum(frame.height for frame in found.visits) - sum(frame.height for frame in visits)
         if left_out:
             found.notes.append(
@@ -83,6 +84,20 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
     for frame in found.requests if entered else ():
         writer.append_table("requests", frame.with_columns(pl.col("request") + first))
     return entered, any(frame.height for frame in visits)
+
+
+def _forget_shares(writer: Writer, found: Found, servers: Collection[str]) -> None:
+    """The share that a sampler kept is that of this input's visits. Those of these servers come from another one."""
+    shares = {server.name: server.kept for server in (found.topology.servers if found.topology else ())}
+    wrong = {name for name in servers if shares.get(name) is not None}
+    writer.topology = writer.topology.model_copy(
+        update={
+            "servers": tuple(
+                server.model_copy(update={"kept": None}) if server.name in wrong else server
+                for server in writer.topology.servers
+            )
+        }
+    )
 
 
 def _without_broken_chains(

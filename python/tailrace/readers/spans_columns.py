@@ -35,8 +35,8 @@ class Spans:
         self.names = Names()
         self.backwards = 0
         """Spans that end before they begin."""
-        self.kept: float | None = None
-        """The smallest share of traces that a sampler kept."""
+        self.kept: tuple[float, float] | None = None
+        """The smallest and the largest share of traces that a sampler kept."""
         self.most = room.spans()
         self.count = 0
         self._texts: dict[str, int] = {"": 0}
@@ -104,9 +104,10 @@ class Spans:
     def _append(self, rows: pl.DataFrame) -> None:
         forwards = rows.filter(pl.col("end") >= pl.col("begin"))
         self.backwards += rows.height - forwards.height
-        least = forwards["kept"].min()
-        if isinstance(least, float):
-            self.kept = least if self.kept is None else min(self.kept, least)
+        shares = forwards["kept"].drop_nulls().to_numpy()
+        if len(shares):
+            least, largest = self.kept or (shares[0], shares[0])
+            self.kept = min(least, float(shares.min())), max(largest, float(shares.max()))
         self.count += forwards.height
         self._parts.append(forwards.select(*_SCHEMA))
 

@@ -15,6 +15,7 @@ from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.spans_clocks import Clocks
 from tailrace.readers.spans_columns import Linked, Spans
 from tailrace.readers.spans_visits import Visits
+from tailrace.topology import Topology
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -84,7 +85,7 @@ def read(sources: Sequence[Source]) -> Found:
     lost = visits.lost_attempts()
     visits.stays.into(found, name, visits=not linked.chosen, routes=spans.names.routes)
     found.attempts = "indirectly"
-    found.topology = visits.topology()
+    found.topology = _sampled(visits.topology(), spans.kept, chosen=linked.chosen > 0)
     said = [*_about_gaps(lost), *_about_sampling(spans.kept), *_about_visits(visits), *_about_clocks(linked, clocks)]
     if linked.chosen:
         said.append(
@@ -105,10 +106,26 @@ def _about_gaps(lost: int) -> list[str]:
     return said
 
 
-def _about_sampling(kept: float | None) -> list[str]:
-    if kept is not None and kept < 1:
-        return [f"a sampler kept {kept:.3%} of the traces: queue lengths count these alone, and are too small"]
-    return ["if a sampler dropped traces, queue lengths are too small by as much"]
+def _sampled(topology: Topology, kept: tuple[float, float] | None, *, chosen: bool) -> Topology:
+    """The servers with how their visits were sampled: the share that was kept, if it is the same for all traces."""
+    same = kept is not None and kept[0] == kept[1] and 0 < kept[0] < 1
+    how = {"kept": kept[0] if same and kept and not chosen else None, "chosen": chosen or None}
+    servers = tuple(server.model_copy(update=how) for server in topology.servers)
+    return topology.model_copy(update={"servers": servers})
+
+
+def _about_sampling(kept: tuple[float, float] | None) -> list[str]:
+    if kept is None:
+        return ["if a sampler dropped traces, queue lengths are too small by as much"]
+    least, largest = kept
+    if least != largest:
+        return [
+            f"samplers kept between {least:.3%} and {largest:.3%} of the traces: queue lengths count these alone, and "
+            "no single share scales them"
+        ]
+    if least < 1:
+        return [f"a sampler kept {least:.3%} of the traces: queue lengths count these alone, and findings scale them"]
+    return []
 
 
 def _about_visits(visits: Visits) -> list[str]:

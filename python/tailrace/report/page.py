@@ -306,7 +306,8 @@ def _episode(recording: Recording, diagnosis: Diagnosis, index: int, group: char
                 "server": words.name(w.server),
                 "rise": words.moment(w.rise, begin),
                 "full": "–" if w.full is None else words.moment(w.full, begin),
-                "longest": words.count(w.queue_length_max),
+                "longest": words.count(w.queue_length_max)
+                + (f" ± {words.count(w.queue_length_error)}" if w.queue_length_error else ""),
                 "limit": "–" if w.queue_max is None else words.count(w.queue_max),
                 "source": LIMIT_SOURCES[w.limit_source],
             }
