@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from recorders import MISSING, TAILRACE, frozen, served, started, two_hosts
 from tailrace.dataset import Dataset
+from tailrace.watch.incidents import number_of
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
@@ -96,3 +99,37 @@ def test_a_watch_that_was_killed_in_an_incident_explains_it_when_it_is_started_a
     assert f"{incident}: " in said[2]
     assert json.loads((incident / "diagnosis.json").read_text())["vlrt"] >= 5
     assert any("the recorder was killed" in note for note in Dataset.open(incident).manifest.notes)
+
+
+def test_a_watch_whose_disk_is_full_says_so_once_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    small = ("mount", "-t", "tmpfs", "-o", "size=2m", "tailrace-test", str(tmp_path))
+    if subprocess.run(small, capture_output=True).returncode != 0:
+        pytest.skip("mounts nothing")
+    out, filler = tmp_path / "incidents", tmp_path / "filler"
+
+    def newest() -> int:
+        return max((number_of(path) for path in (out / "recording").glob("*.parquet")), default=0)
+
+    try:
+        words = ("-o", str(out), "--interface", "lo", "--port", "9", "--interval", "10ms")
+        with started(*TAILRACE, "watch", *words) as watch:
+            assert watch.stdout is not None
+            assert "watching" in watch.stdout.readline()
+            with suppress(OSError), filler.open("wb", buffering=0) as full:
+                while True:
+                    full.write(bytes(4096))
+            said = watch.stdout.readline()
+            assert "No space left on device" in said
+            before = newest()
+            filler.unlink()
+            deadline = time.monotonic() + 120
+            while newest() <= before + 2:
+                assert time.monotonic() < deadline, "the watch writes no more"
+                assert watch.poll() is None
+                time.sleep(0.1)
+            watch.send_signal(signal.SIGTERM)
+            assert watch.wait(60) == 0
+            assert not [line for line in watch.stdout if "No space" in line]
+        assert list(out.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)

@@ -133,11 +133,12 @@ def test_a_killed_worker_changes_nothing(
         )
 
 
+@pytest.mark.parametrize("engine", MAPPING)
 def test_a_study_on_workers_keeps_the_same_bytes_although_one_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulations are tasks, too: sweep, reproduce and examine use this."""
-    pytest.importorskip("distributed")
+    pytest.importorskip(MAPPING[engine])
     system = experiment.from_table(SMALL)
     asked = [Question.of("throughput", {}), Question.of("histogram", {"edges": [0, 10**6, 10**9]})]
 
@@ -151,7 +152,7 @@ def test_a_study_on_workers_keeps_the_same_bytes_although_one_is_killed(
         return {file.name: file.read_bytes() for file in folder.iterdir()}
 
     here = made(tmp_path / "here", None)
-    there = made(tmp_path / "there", Killing("dask://local?workers=2", tmp_path, monkeypatch))
+    there = made(tmp_path / "there", Killing(engine, tmp_path, monkeypatch))
     assert len(here) == 4
     assert there == here
 
