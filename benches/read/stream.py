@@ -3,8 +3,9 @@
 
     stream.py CAPTURE.pcap.zst [--gigabytes 5]
 
-The capture is repeated, each time as a file of its own with later times, and packed by zstd, as `cat *.pcap.zst` gives
-rotated files. `tailrace read -` makes a run folder of it. Its resident memory is looked at ten times a second.
+The capture is repeated, each time as a file of its own with later times and other addresses, and packed by zstd, as
+`cat *.pcap.zst` gives rotated files. `tailrace read -` makes a run folder of it. The resident memory of its processes
+is looked at ten times a second.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ import numpy as np
 import pyarrow as pa
 
 HEADER, RECORD = 24, 16
+ADDRESSES = (RECORD + 14 + 12, RECORD + 14 + 16)
+"""Of the sender and the receiver: the packets are IPv4 in Ethernet."""
 LOOK_S = 0.1
 REST_S = 100
 """Between the last packet of a file and the first of the next: longer than Tailrace waits for a silent connection."""
 
 
 class Repeated:
-    """A pcap (little endian), again and again."""
+    """A pcap (little endian), again and again. Packets of another file with the same addresses and sequence numbers
+    would be repetitions."""
 
     def __init__(self, path: Path) -> None:
         self._bytes = np.frombuffer(pa.input_stream(str(path), compression="zstd").read(), np.uint8).copy()
@@ -37,7 +41,8 @@ class Repeated:
         while at < len(self._bytes):
             places.append(at)
             at += RECORD + int(self._bytes[at + 8 : at + 12].view("<u4")[0])
-        self._at = np.array(places)[:, None] + np.arange(4)
+        self._begins = np.array(places)
+        self._at = self._begins[:, None] + np.arange(4)
         seconds = self._bytes[self._at].reshape(-1).view("<u4")
         self._length = int(seconds.max() - seconds.min()) + REST_S
         self._seconds = seconds.copy()
@@ -48,14 +53,20 @@ class Repeated:
     def file(self, number: int) -> bytes:
         later = (self._seconds + np.uint32(number * self._length)).astype("<u4")
         self._bytes[self._at] = later.view(np.uint8).reshape(-1, 4)
+        for address in ADDRESSES:
+            self._bytes[self._begins + address + 1] = 64 + number // 256
+            self._bytes[self._begins + address + 2] = number % 256
         return bytes(pa.compress(self._bytes.tobytes(), codec="zstd", asbytes=True))
 
 
 def resident_mib(process: int) -> float:
+    """Of a process and of those that it started."""
     try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except FileNotFoundError:
         return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20) + sum(resident_mib(int(child)) for child in children)
 
 
 def looking(process: int, over: threading.Event, seen: list[float]) -> None:
