@@ -142,6 +142,7 @@ def of_paper(path: str, *changes: str) -> Experiment:
     return experiment.read(EXPERIMENTS / path, changes)
 
 
+SOFTWARE: dict[str, dict[str, str]] = {"unknown": {}, "known": {"web": "gunicorn"}}
 PAPERS = {
     "governed": (of_paper("testbed/governed", "duration=40s"), "backlog", "web"),
     "balancers": (of_paper("testbed/balanced"), "policy", "web to app"),
@@ -157,6 +158,14 @@ def test_the_papers_remedies_remove_what_they_should(name: str, tmp_path: Path) 
     found = sized(now, base, [one for one in REMEDIES if one.name == remedy], trials)
     best = min((one for one in found if one.option.place == place), key=lambda one: one.harmed)
     assert best.harmed <= max(now.harmed) / 100
+
+
+def test_the_page_says_how_to_name_software_that_is_not_known(tmp_path: Path) -> None:
+    advised = {name: advise.advise(from_table(STALLED), replications=2, software=of) for name, of in SOFTWARE.items()}
+    for name, found in advised.items():
+        hint = "What web runs is not known: --software web=nginx (or another) gives its own lines."
+        page, *_ = advise.write(found, tmp_path / name)
+        assert (hint in page.read_text()) == (name == "unknown")
 
 
 def test_the_files_show_the_answer_and_the_best_experiment_can_be_read(tmp_path: Path) -> None:

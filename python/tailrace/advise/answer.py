@@ -35,6 +35,20 @@ def surge_words(surge: Surge | None) -> str:
     return f"{words.count(surge.vlrt)}{'' if surge.recovers else ', stays'}"
 
 
+def unnamed(advice: Advice) -> str:
+    """How to get lines that the advice lacks, because it does not know the software of a tier; empty if it does."""
+    if advice.best is None:
+        return ""
+    tiers = dict.fromkeys(line.tier for line in advice.lines(advice.best))
+    if not tiers:
+        return "Name the software (--software app=nginx) to get the lines to change."
+    unknown = next((tier for tier in tiers if not advice.software.get(tier)), None)
+    if unknown is None:
+        return ""
+    name = words.name(unknown)
+    return f"What {name} runs is not known: --software {name}=nginx (or another) gives its own lines."
+
+
 def _now(advice: Advice) -> str:
     base = advice.base
     failed = f", and {predicted(base.failed)} get no answer" if base.failed.mean else ""

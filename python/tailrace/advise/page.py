@@ -10,7 +10,7 @@ from typing import Any
 
 from tailrace.advise import drawings, undone
 from tailrace.advise.advice import Advice, Effect, Ranked
-from tailrace.advise.answer import predicted, sentences, surge_words
+from tailrace.advise.answer import predicted, sentences, surge_words, unnamed
 from tailrace.advise.changing import as_options
 from tailrace.advise.drawings import AFTER, NOW
 from tailrace.advise.outcomes import EDGES
@@ -18,7 +18,7 @@ from tailrace.advise.remedies import EFFORTS
 from tailrace.report import Section, page, words
 from tailrace.report.plots import Bar, Plot, Scale, Tick, counted
 
-WRAPPED = "#changes th, #lines th, #others th { white-space: normal }"
+WRAPPED = "#changes th, #lines th, #others th { white-space: normal } #changes small { font-weight: normal }"
 BAR = 0.6
 """Of the room of a bar."""
 
@@ -59,6 +59,7 @@ def html(advice: Advice) -> str:
         knee=drawings.sentence(knee) if (knee := advice.queues and advice.queues.knee) else "",
         compared=advice.compared,
         files=_files(advice),
+        unnamed=unnamed(advice),
         set_options=as_options(best.changes) if best else [],
         useless=[(what, words.count(left)) for what, left in advice.useless],
         screened=words.count(advice.screened),
@@ -79,6 +80,7 @@ def section(advice: Advice | None, answer: Sequence[str], reasons: Sequence[str]
         plots=[_bars(advice)] if advice and advice.ranked else [],
         rows=_rows(advice) if advice else [],
         files=_files(advice) if advice else [],
+        unnamed=unnamed(advice) if advice else "",
     )
     return Section("advice", "What to change", body)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tailrace.advise import undone
 from tailrace.advise.advice import Advice, Ranked
-from tailrace.advise.answer import predicted, sentences, surge_words
+from tailrace.advise.answer import predicted, sentences, surge_words, unnamed
 from tailrace.report import words
 
 USELESS_MAX = 12
@@ -62,17 +62,14 @@ def _lines(advice: Advice) -> Iterator[str]:
     if advice.best is None:
         return
     found = advice.lines(advice.best)
-    yield (
-        f"To {advice.best.words}:" if found else "Name the software (--software app=nginx) to get the lines to change."
-    )
+    if found:
+        yield f"To {advice.best.words}:"
     for line in found:
         now = f"{line.now} → " if line.now else ""
         note = f"  ({line.note})" if line.note else ""
         yield f"  {line.software} of {line.tier}, {line.file}: {now}{line.then or 'remove it'}{note}"
-    unnamed = [tier for tier in dict.fromkeys(line.tier for line in found) if not advice.software.get(tier)]
-    if unnamed:
-        name = words.name(unnamed[0])
-        yield f"What {name} runs is not known: --software {name}=nginx (or another) gives its own lines."
+    if hint := unnamed(advice):
+        yield hint
     yield ""
 
 
