@@ -160,6 +160,14 @@ def test_packets_that_were_lost_on_their_way_are_lost_in_the_twin(share: float, 
     assert after == pytest.approx(before, rel=0.15)
 
 
+def test_visits_account_for_the_cpu_time_of_a_server_that_was_slow_for_long(tmp_path: Path) -> None:
+    """It is busy for longer than its visits compute, and no request is missing."""
+    stalls = [{"kind": "slow", "place": "db", "at": "3 s", "for": "6 s", "left": 0.3}]
+    tiers = {"db": {"software": "mysql", "demand_factor": 1.5}}
+    found = twin.learn(simulated(tmp_path, tiers=tiers, stalls=stalls))
+    assert found.accounted["db"] > 0.9
+
+
 def test_servers_that_share_a_node_share_it_in_the_twin(tmp_path: Path) -> None:
     tiers = {
         "web": {"software": "apache", "calls": ["app"], "workers": 30, "backlog": 20},

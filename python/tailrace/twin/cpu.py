@@ -45,7 +45,8 @@ class Cpu:
     rate: NDArray[np.float64]
     sampled: frozenset[str]
     accounted: dict[str, float]
-    """Of the servers that are at work: the share of their CPU time, at most 1, that the work of visits accounts for."""
+    """Of the servers that are at work: the share of their CPU time, at most 1, that the work of visits accounts for,
+    while nothing takes their capacity. A slow processor is busy for longer than its visits compute."""
 
 
 def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
@@ -67,8 +68,9 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
         collects = mine.get((COLLECTION, server), np.zeros(len(used))) > 0.0
         usual = ~(collects | kept_off)
         share = _cpu_of_work(used, busy * left, usual)
-        if usual.any() and (mean := float(used[usual].mean())) >= AT_WORK:
-            accounted[server] = min(float((busy * left)[usual].mean()) / mean, 1.0)
+        whole = usual & (left > 1.0 - LEAST)
+        if whole.any() and (mean := float(used[whole].mean())) >= AT_WORK:
+            accounted[server] = min(float((busy * left)[whole].mean()) / mean, 1.0)
         share = np.where(kept_off, 1.0, np.where(busy >= ALWAYS, np.minimum(share, 1.0), share))
         rate[number] = np.clip(left, 1e-4, 1.0) * share
     return Cpu(lost, rate, frozenset(sampled), accounted)
