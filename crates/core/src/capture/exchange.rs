@@ -101,6 +101,8 @@ struct Exchange {
     /// Losses of its bytes, on a connection that was in use.
     lost: u8,
     begin: i64,
+    /// When the last bytes of the request came.
+    last_asked: i64,
     bytes_in: u64,
     first_byte: i64,
     last_byte: i64,
@@ -333,6 +335,7 @@ impl Exchanges for Scribe<'_> {
             first: self.queue.requests == 1,
             lost: 0,
             begin: time,
+            last_asked: time,
             bytes_in: 0,
             first_byte: NO_TIME,
             last_byte: NO_TIME,
@@ -352,9 +355,18 @@ impl Exchanges for Scribe<'_> {
         }
     }
 
-    fn request_bytes(&mut self, _time: i64, len: u64) {
+    fn request_bytes(&mut self, time: i64, len: u64) {
         if let Some(newest) = self.queue.open.back_mut() {
             newest.bytes_in += len;
+            newest.last_asked = newest.last_asked.max(time);
+        }
+    }
+
+    fn cut_short(&mut self, time: i64) {
+        let unanswered = |newest: &&Exchange| newest.first_byte == NO_TIME;
+        if let Some(newest) = self.queue.open.back().filter(unanswered) {
+            self.ledger
+                .silent(self.parties.server, newest.last_asked, time);
         }
     }
 

@@ -1,4 +1,5 @@
-"""This module finds clients that opened a connection, sent nothing, and held a worker of the server meanwhile.
+"""This module finds clients that had a connection, sent nothing or only a part of a request, and held a worker of the
+server meanwhile.
 
 A server with one worker for each connection reads from it until the request is complete. So a browser that opens a
 connection in advance, or a client that stops before it sends, holds a worker. The other visits wait.
@@ -21,8 +22,20 @@ FIRST = 2**62
 """The numbers of these connections begin here. Visits have smaller numbers."""
 
 
-def rows(view: View, stretches: Spans, schema: pl.Schema) -> pl.DataFrame:
-    """Return the silences in these stretches that held a worker, as visits that nobody answered."""
+def joined(view: View, stretches: Spans, visits: pl.DataFrame) -> pl.DataFrame:
+    """Return the visits together with the silences in these stretches that held a worker. Each silence replaces the
+    request that its client never completed, if there is one."""
+    silent = _rows(view, stretches, visits.schema)
+    slack = ((pl.col("until") - pl.col("since")) * ALIKE).cast(pl.Int64)
+    given_up = visits.filter(pl.col("request").is_in(view.requests.filter("given_up")["request"].implode()))
+    unfinished = given_up.join(silent.select("server", since="arrival", until="departure"), on="server").filter(
+        (pl.col("arrival") - pl.col("since")).abs() <= slack, (pl.col("departure") - pl.col("until")).abs() <= slack
+    )
+    return pl.concat([visits.join(unfinished, on="visit", how="anti"), silent]).sort("visit")
+
+
+def _rows(view: View, stretches: Spans, schema: pl.Schema) -> pl.DataFrame:
+    """Return these silences as visits that nobody answered."""
     found = ((server, _holding(view, server)) for server in view.servers)
     inside = [
         (server, *one)

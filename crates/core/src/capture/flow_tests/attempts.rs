@@ -517,3 +517,28 @@ fn a_client_that_opens_a_connection_and_sends_nothing_is_an_event() {
     assert!(about(silent(None, 2 * S), 2 * S));
     assert!(silent(Some(20 * MS), S).is_empty());
 }
+
+#[test]
+fn a_client_that_stops_in_the_middle_of_its_request_is_an_event() {
+    let silences = |request: &str| {
+        let mut talk = Talk::new();
+        talk.syn(0)
+            .open(MS)
+            .packet(2 * MS, true, ACK | PSH, 1001, 5001, request)
+            .packet(
+                2 * S,
+                true,
+                ACK | FIN,
+                1001 + request.len() as u32,
+                5001,
+                "",
+            );
+        let flow = talk.flow();
+        let lasted = |silence: &Silence| silence.end - silence.begin;
+        flow.ledger.silences.iter().map(lasted).collect::<Vec<_>>()
+    };
+    let half = silences("GET / HTTP/1.1\r\nHost: a\r\n");
+    let body = silences("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab");
+    assert_eq!((half, body), (vec![2 * S - 2 * MS], vec![2 * S - 2 * MS]));
+    assert!(silences("GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_empty());
+}

@@ -62,6 +62,15 @@ impl Half {
         }
     }
 
+    /// Whether a message has begun and its end is still to come.
+    fn owes(&self, announced: bool) -> bool {
+        match self.state {
+            State::Head => announced && !self.head.is_empty(),
+            State::Body(_) | State::Chunked(_) => true,
+            State::UntilClose | State::Lost => false,
+        }
+    }
+
     fn lose(&mut self) {
         self.state = State::Lost;
         self.head.clear();
@@ -197,7 +206,12 @@ impl Protocol for Http {
             return http2.end(side, time, out);
         }
         match side {
-            Side::Client => self.client.lose(),
+            Side::Client => {
+                if self.client.owes(self.announced) {
+                    out.cut_short(time);
+                }
+                self.client.lose();
+            }
             Side::Server => self.server.lose(),
         }
     }

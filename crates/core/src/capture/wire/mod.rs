@@ -159,6 +159,8 @@ pub trait Exchanges {
     fn rename(&mut self, raw: Raw<'_>, key: u64);
     /// The last byte of the newest request so far (may be called again while it grows).
     fn request_bytes(&mut self, time: i64, len: u64);
+    /// The client ends before the newest request is complete: it has kept the server waiting since the last bytes.
+    fn cut_short(&mut self, _time: i64) {}
     /// Bytes of the response of the oldest unfinished exchange; the first call sets its first byte.
     fn response_bytes(&mut self, time: i64, len: u64);
     /// The nth oldest unfinished exchange becomes the oldest: its response comes before those of others.
