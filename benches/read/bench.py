@@ -1,10 +1,11 @@
-"""How fast Tailrace reads traces, beside DuckDB's JSON reader: megabytes of a file per CPU second, in one run.
+"""How fast Tailrace reads what people already have, beside a named peer: megabytes of a file per CPU second in one run.
 
-    python benches/read/bench.py [--batches 130] [--out benches/results/read.json]
+    python benches/read/bench.py [--scale 1.0] [--only spans] [--out benches/results/read.json]
 
-Each reading is a process of its own, and its CPU seconds are what the kernel accounts to it beyond those of a process
-that imports the same modules. Tailrace makes visits, requests and calls of the spans. DuckDB takes the same attributes
-out of the JSON and counts spans by service; it does not link them.
+Each reading is a process of its own, and its CPU seconds are what the kernel accounts to it and to its children beyond
+those of a process that imports the same modules. Tailrace makes visits, requests, calls or samples. Its peers do less:
+DuckDB takes the same values out of the JSON or the lines and counts them. tshark prints the streams of HTTP/2 or the
+requests inside TLS, with the same key log.
 """
 
 from __future__ import annotations
@@ -13,134 +14,164 @@ import argparse
 import json
 import os
 import platform
-import random
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-T = 1_795_193_340 * 10**9
+import files
+
 RUNS = 3
-IMPORTS = {
-    "tailrace": "from pathlib import Path\nfrom tailrace.readers import source, traces",
-    "duckdb": "import duckdb",
-}
-TAILRACE = "found = traces.read([source.Source(Path({path!r}))]); print(found.visits[0].height)"
-DUCKDB = """
+KEYS = files.CAPTURES / "tls.keys"
+READ = "from pathlib import Path\nfrom tailrace.readers import accesslog, otlpmetrics, source, traces"
+DUCK = "import duckdb"
+SPANS = """
 duckdb.sql("SET threads = 1")
 print(duckdb.sql('''
-    WITH batches AS (SELECT unnest(resourceSpans) AS r FROM read_json({path!r}, maximum_object_size = 67108864)),
+    WITH batches AS (SELECT unnest(resourceSpans) AS r FROM read_json(PATH, maximum_object_size = 67108864)),
     scopes AS (SELECT r.resource.attributes AS about, unnest(r.scopeSpans) AS s FROM batches),
     spans AS (SELECT about, unnest(s.spans) AS span FROM scopes)
     SELECT about[1].value.stringValue, count(*), max(span.endTimeUnixNano), count(DISTINCT span.spanId),
         count(list_filter(span.attributes, lambda a: a.key = 'http.route')) FROM spans GROUP BY 1
 ''').fetchall())
 """
+PATTERN = (
+    r'\[([^\]]+)\] "(\S+) (\S+) [^"]*" (\d+) (\d+) .* msec=(\S+) rt=(\S+) uct="([^"]*)" urt="([^"]*)" ua="([^"]*)"'
+)
+LINES = f"""
+duckdb.sql("SET threads = 1")
+print(duckdb.sql('''
+    WITH lines AS (SELECT regexp_extract(line, '{PATTERN}',
+        ['clock', 'method', 'path', 'status', 'bytes', 'msec', 'rt', 'uct', 'urt', 'ua']) AS r
+        FROM read_csv(PATH, delim = chr(1), quote = '', header = false, columns = {{'line': 'VARCHAR'}}))
+    SELECT r.method, r.ua, count(*), max(r.msec::DOUBLE), max(r.rt::DOUBLE), max(r.urt::DOUBLE), sum(r.bytes::BIGINT),
+        max(r.path), max(r.status::INT), max(r.uct::DOUBLE), max(r.clock) FROM lines GROUP BY 1, 2
+''').fetchall())
+""".replace("\\", "\\\\")
+METRICS = """
+duckdb.sql("SET threads = 1")
+print(duckdb.sql('''
+    WITH batches AS (SELECT unnest(resourceMetrics) AS r FROM read_json(PATH, maximum_object_size = 67108864)),
+    scopes AS (SELECT r.resource.attributes[1].value.stringValue AS host, unnest(r.scopeMetrics) AS s FROM batches),
+    metrics AS (SELECT host, unnest(s.metrics) AS m FROM scopes),
+    points AS (SELECT host, m.name AS name, unnest(m.sum.dataPoints) AS p FROM metrics)
+    SELECT host, name, p.attributes[1].value.stringValue, p.attributes[2].value.stringValue, count(*), max(p.asDouble),
+        max(p.timeUnixNano::BIGINT) FROM points GROUP BY 1, 2, 3, 4
+''').fetchall())
+"""
+TRACES = "found = traces.read([source.Source(Path(PATH))]); print(found.visits[0].height)"
+LOGS = "found = accesslog.read([source.Source(Path(PATH), 'web')]); print(found.visits[0].height)"
+SAMPLES = "found = otlpmetrics.read(source.Source(Path(PATH))); print(found.samples[0].height)"
+DECODE = """
+with tempfile.TemporaryDirectory() as folder:
+    print(len(_core.decode([PATH], folder, json.dumps(OPTIONS))))
+"""
 
 
-def attributes(**values: str | int) -> list[dict[str, Any]]:
-    return [
-        {
-            "key": key.replace("__", "."),
-            "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value},
-        }
-        for key, value in values.items()
-    ]
+@dataclass(frozen=True)
+class Row:
+    """A file, and how a program reads it: Python whose imports are paid before, or a command."""
+
+    form: str
+    name: str
+    path: Path
+    imports: str = ""
+    program: str = ""
+    command: tuple[str, ...] = ()
 
 
-def batch(numbers: random.Random, first: int) -> dict[str, Any]:
-    """A hundred requests of a frontend that calls a cart, which calls a database: 400 spans."""
-    found = []
-    ids = [[f"{numbers.getrandbits(64):016x}" for _ in range(4)] for _ in range(100)]
-    traces = [f"{numbers.getrandbits(128):032x}" for _ in range(100)]
-    http = {"http__request__method": "GET", "http__route": "/api/cart/{id}", "http__response__status_code": 200}
-    database = {"db__system__name": "postgresql", "db__operation__name": "SELECT", "db__query__text": "SELECT 1" * 8}
-    for service, kinds in (("frontend", (0, 1)), ("cart", (2, 3))):
-        spans = [
-            {
-                **{"traceId": trace, "spanId": own[kind], "parentSpanId": own[kind - 1] if kind else ""},
-                **{"name": "GET /api/cart/{id}" if kind < 3 else "SELECT items", "kind": (2, 3, 2, 3)[kind]},
-                "startTimeUnixNano": str(T + (first + i) * 1_000_003 + kind * 10**6),
-                "endTimeUnixNano": str(T + (first + i) * 1_000_003 + (20 - kind) * 10**6),
-                "attributes": attributes(
-                    **(http if kind < 3 else database),
-                    url__path=f"/api/cart/{i}", server__address="cart" if kind < 2 else "db", server__port=8080,
-                    user_agent__original="Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36",
-                ),
-                "status": {},
-            }
-            for i, (trace, own) in enumerate(zip(traces, ids, strict=True))
-            for kind in kinds
-        ]  # fmt: skip
-        about = attributes(service__name=service, service__instance__id=f"{service}-1", host__name="node1")
-        found.append({"resource": {"attributes": about}, "scopeSpans": [{"scope": {"name": "x"}, "spans": spans}]})
-    return {"resourceSpans": found}
-
-
-def write(folder: Path, batches: int) -> dict[str, Path]:
-    """The same spans as JSON lines and as framed protobuf."""
-    sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-    from spans_singly import framed, protobuf
-
-    numbers, lines = random.Random(1), folder / "spans.jsonl"
-    with lines.open("w") as file:
-        for number in range(batches):
-            file.write(json.dumps(batch(numbers, 100 * number), separators=(",", ":")) + "\n")
-    (folder / "spans.otlp").write_bytes(framed(protobuf(lines.read_text())))
-    return {"JSON": lines, "protobuf": folder / "spans.otlp"}
-
-
-def cpu_seconds(program: str) -> tuple[float, int]:
+def cpu_seconds(*command: str) -> tuple[float, int]:
     """CPU seconds and the most memory (MiB) of a process."""
-    with subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"it ended with {process.returncode}: {program}")
+        raise SystemExit(f"it ended with {process.returncode}: {command}")
     return used.ru_utime + used.ru_stime, used.ru_maxrss >> 10
 
 
-def measure(name: str, program: str, path: Path) -> dict[str, Any]:
-    speeds, memory = [], 0
+def measure(row: Row) -> dict[str, Any]:
+    speeds, memory, size = list[float](), 0, row.path.stat().st_size / 1e6
+    program = row.program.replace("PATH", repr(str(row.path)))
     for _ in range(RUNS):
-        bare, _ = cpu_seconds(IMPORTS[name])
-        whole, most = cpu_seconds(f"{IMPORTS[name]}\n{program.format(path=str(path))}")
-        speeds.append(path.stat().st_size / 1e6 / max(whole - bare, 0.001))
+        bare = 0.0
+        if row.command:
+            whole, most = cpu_seconds(*row.command)
+        else:
+            bare, _ = cpu_seconds(sys.executable, "-c", row.imports)
+            whole, most = cpu_seconds(sys.executable, "-c", f"{row.imports}\n{program}")
+        speeds.append(size / max(whole - bare, 0.001))
         memory = max(memory, most)
     return {
-        "reader": name,
-        "MB": round(path.stat().st_size / 1e6),
-        "MB per CPU second": round(statistics.median(speeds)),
-        "least": round(min(speeds)),
-        "most": round(max(speeds)),
+        "file": row.form,
+        "reader": row.name,
+        "MB": round(size),
+        "MB per CPU second": round(statistics.median(speeds), 1),
+        "least": round(min(speeds), 1),
+        "most": round(max(speeds), 1),
         "MiB": memory,
     }
 
 
+def rows(folder: Path, scale: float, only: str) -> list[Row]:
+    found = []
+    if only in ("", "spans"):
+        spans = files.spans(folder, round(130 * scale))
+        found += [
+            Row("OTLP JSON", "tailrace", spans["JSON"], READ, TRACES),
+            Row("OTLP JSON", "duckdb", spans["JSON"], DUCK, SPANS),
+            Row("OTLP protobuf", "tailrace", spans["protobuf"], READ, TRACES),
+        ]
+    if only in ("", "logs"):
+        log = files.access_log(folder / "access.log", round(300_000 * scale))
+        found += [Row("nginx", "tailrace", log, READ, LOGS), Row("nginx", "duckdb", log, DUCK, LINES)]
+    if only in ("", "metrics"):
+        lines = files.metrics(folder / "metrics.jsonl", round(3_000 * scale))
+        found += [
+            Row("metrics JSON", "tailrace", lines, READ, SAMPLES),
+            Row("metrics JSON", "duckdb", lines, DUCK, METRICS),
+        ]
+    if only in ("", "captures"):
+        found += _captures(folder, scale)
+    return found
+
+
+def _captures(folder: Path, scale: float) -> list[Row]:
+    found = []
+    for form, name, times, keys in (("HTTP/2", "http2", 100, ""), ("TLS", "tls", 300, str(KEYS))):
+        path = files.multiplied(files.CAPTURES / f"{name}.pcap", folder / f"{name}.pcap", max(round(times * scale), 1))
+        decode = DECODE.replace("OPTIONS", repr({"keys": keys} if keys else {}))
+        found.append(Row(form, "tailrace", path, "import json, tempfile\nfrom tailrace import _core", decode))
+        if shutil.which("tshark"):
+            secrets = ("-o", f"tls.keylog_file:{keys}") if keys else ("-d", "tcp.port==8081,http2")
+            shown = "http2.headers.status or http2.headers.method or http.request or http.response"
+            names = ("frame.time_epoch", "tcp.stream", "http2.streamid", "http.time")
+            fields = [word for name in names for word in ("-e", name)]
+            command = ("tshark", "-n", "-r", str(path), *secrets, "-Y", shown, "-T", "fields", *fields)
+            found.append(Row(form, "tshark", path, command=command))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", type=int, default=130, help="batches of 400 spans")
+    parser.add_argument("--scale", type=float, default=1.0, help="how large the files are; 1 is some 40 MB of spans")
+    parser.add_argument("--only", choices=("spans", "logs", "metrics", "captures"), default="")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
-        files = write(Path(folder), options.batches)
-        rows = [
-            {"file": f"OTLP {form}", **measure(name, program, files[form])}
-            for form, name, program in (
-                ("JSON", "tailrace", TAILRACE),
-                ("JSON", "duckdb", DUCKDB),
-                ("protobuf", "tailrace", TAILRACE),
-            )
-        ]
-    for row in rows:
-        print(json.dumps(row))
+        measured = []
+        for row in rows(Path(folder), options.scale, options.only):
+            measured.append(measure(row))
+            print(json.dumps(measured[-1]), flush=True)
     if options.out:
         load = [round(one, 1) for one in os.getloadavg()]
         machine = {"machine": platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "load": load}
-        options.out.write_text(json.dumps({"command": sys.argv, "machine": machine, "rows": rows}, indent=1) + "\n")
+        options.out.write_text(json.dumps({"command": sys.argv, "machine": machine, "rows": measured}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

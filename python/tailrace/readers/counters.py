@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -100,7 +101,17 @@ _SAMPLES_PER_POINT = 4
 
 
 def plain(name: str) -> str:
+    return _kept_plain(name) if len(name) <= _KEPT_CHARACTERS else _plain(name)
+
+
+def _plain(name: str) -> str:
     return _PLAIN.sub("_", name.lower()).strip("_")
+
+
+_KEPT, _KEPT_CHARACTERS = 4096, 200
+"""So many names, each of so many characters at most, are folded once only: a system has hundreds, and each point has
+some."""
+_kept_plain = lru_cache(_KEPT)(_plain)
 
 
 def known(name: str) -> bool:
