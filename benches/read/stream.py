@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A long capture on standard input: how long it takes, and whether memory grows.
 
-    stream.py CAPTURE.pcap.zst [--gigabytes 5]
+    stream.py CAPTURE.pcap.zst [--gigabytes 5] [--systems 1]
 
-The capture is repeated, each time as a file of its own with later times and other addresses, and packed by zstd, as
-`cat *.pcap.zst` gives rotated files. `tailrace read -` makes a run folder of it. The resident memory of its processes
-is looked at ten times a second.
+The capture is repeated, each time as a file of its own with later times, and packed by zstd, as `cat *.pcap.zst` gives
+rotated files. `tailrace read -` makes a run folder of it. The resident memory of its processes is looked at ten times a
+second. Connections that the capture keeps open are the same in each file, unless it comes from another of several
+systems with other addresses: then they are more open connections and more servers.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ REST_S = 100
 
 
 class Repeated:
-    """A pcap (little endian), again and again. Packets of another file with the same addresses and sequence numbers
-    would be repetitions."""
+    """A pcap (little endian), again and again."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, systems: int) -> None:
+        self._systems = systems
         self._bytes = np.frombuffer(pa.input_stream(str(path), compression="zstd").read(), np.uint8).copy()
         places, at = [], HEADER
         while at < len(self._bytes):
@@ -54,8 +55,8 @@ class Repeated:
         later = (self._seconds + np.uint32(number * self._length)).astype("<u4")
         self._bytes[self._at] = later.view(np.uint8).reshape(-1, 4)
         for address in ADDRESSES:
-            self._bytes[self._begins + address + 1] = 64 + number // 256
-            self._bytes[self._begins + address + 2] = number % 256
+            self._bytes[self._begins + address + 1] = 64 + number % self._systems // 256
+            self._bytes[self._begins + address + 2] = number % self._systems % 256
         return bytes(pa.compress(self._bytes.tobytes(), codec="zstd", asbytes=True))
 
 
@@ -97,8 +98,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("capture", type=Path)
     parser.add_argument("--gigabytes", type=float, default=5)
+    parser.add_argument("--systems", type=int, default=1, help="at most 32,768")
     options = parser.parse_args()
-    capture = Repeated(options.capture)
+    capture = Repeated(options.capture, options.systems)
     files = int(options.gigabytes * 1e9) // len(capture)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
