@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from builders import T0, visits
 from systems import MS, NX1, NX2, NX3, Memory, S, Slow, Tier, at, system
 from tailrace import sim
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import Diagnosis, Episode, Finding, diagnose
+from tailrace.diagnosis import Diagnosis, Episode, Finding, chain, diagnose
 from tailrace.diagnosis.tables import look
 from tailrace.experiment import from_table
 from tailrace.topology import Server, Topology
@@ -110,8 +111,8 @@ def test_a_server_that_stands_still_when_it_overflows_was_not_flooded(begin: flo
 
 @pytest.mark.parametrize("begin", [3.78, 3.82, 3.86])
 def test_a_hiccup_shortly_before_the_stall_does_not_hide_where_it_began(begin: float) -> None:
-    chain = only(diagnose(system(Slow("app", begin, begin + 0.05), Slow("app", 4.0, 4.6), rate=700.0)))
-    assert chain == ("web", "app", "upstream")
+    found = only(diagnose(system(Slow("app", begin, begin + 0.05), Slow("app", 4.0, 4.6), rate=700.0)))
+    assert found == ("web", "app", "upstream")
 
 
 def test_an_overload_older_than_the_recording_has_no_known_origin() -> None:
@@ -127,6 +128,16 @@ def test_an_overload_older_than_the_recording_has_no_known_origin() -> None:
     assert overflow.numbers["older_than_recording"] is True
     assert "was there when the recording began" in asked.answer[1]
     assert step(asked, "cause").missing == overflow.missing
+
+
+@pytest.mark.parametrize("place", ["app", "elsewhere", None])
+def test_each_unknown_finding_names_a_datum_that_would_settle_it(place: str | None) -> None:
+    memory = app_stopped()
+    found = diagnose(memory).episodes[0]
+    nothing = tuple(replace(finding, verdict="unknown", missing=None) for finding in found.findings)
+    told = chain._with_data(look(memory, 50 * MS), replace(found, findings=nothing), place)
+    assert all(finding.missing and (place or "visits") in finding.missing for finding in told.findings)
+    assert chain._with_data(look(memory, 50 * MS), found, place) == found
 
 
 @pytest.mark.parametrize("rate", [1000.0, 1400.0])

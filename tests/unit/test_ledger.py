@@ -219,6 +219,16 @@ def test_calls_wait_for_a_connection_since_none_was_free() -> None:
     assert (waited.held == recorded.NONE).all(), "they wait in line"
 
 
+def test_a_visit_waits_for_a_connection_that_another_keeps_until_its_end() -> None:
+    found = called([0, 55, 40, 100], [10, 65, 50, 110])
+    found.parent[6:] = [0, 1]
+    found.departure[:2] = [55 * MS, 115 * MS]
+    pools = limits.Pools((1,), np.repeat([recorded.NONE, 0], 4).astype(np.uint32), {("app", "db"): 0})
+    none = choices.Choices(np.full(8, recorded.NONE, dtype=np.uint32), (), (), ())
+    waited = waits.find(found, pools, none)
+    assert (found.sent - waited.ready).tolist()[4:] == [0, 55 * MS, 0, 0]
+
+
 def test_a_call_by_another_way_waited_for_the_pool_that_was_full() -> None:
     found = called([0, 0, 60, 64], [50, 50, 70, 74])
     found.server[6:] = 2

@@ -120,6 +120,14 @@ SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls
 SYSTEMS["all wait"]["tiers"]["web"]["workers"] = SYSTEMS["all wait"]["tiers"]["app"]["backlog"] = 400
 SYSTEMS["few connections"] = chain(WAITS | {"wait": "1.5 s"}, workers=60, reports=4)
 SYSTEMS["few connections"]["tiers"]["web"] |= {"workers": 400, "calls": {"app": {"kept": False, "pool": 4}}}
+SYSTEMS["some wait and some compute"] = chain(WAITS, workers=10, reports=11)
+SYSTEMS["some wait and some compute"]["interactions"] |= {
+    "web sum": {"at": {"web": {"compute": "0.1 ms", "calls": {"sum": 1}}}},
+    "sum": {"at": {"app": COMPUTES}},
+}
+SYSTEMS["some wait and some compute"]["workloads"]["sums"] = {
+    "kind": "batch", "size": 3, "first": "8 s", "every": "5 s", "interaction": "web sum", "entry": "web",
+}  # fmt: skip
 SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
     "young": 60_000_000,
     "per_visit": 100_000,
@@ -162,6 +170,12 @@ def calls_all_alike(run: Changed) -> Changed:
         return run.change(frame).with_columns(interaction=query) if is_visits else run.change(frame)
 
     return replace(run, change=change)
+
+
+def test_visits_of_one_server_that_wait_and_visits_that_compute_are_two_causes() -> None:
+    found = shares(_simulated("some wait and some compute"))
+    assert found["soft-resource"] >= 0.8
+    assert found["own-work"] > 0.0
 
 
 @pytest.mark.parametrize("seen_as", [lambda run: run, calls_all_alike], ids=["named", "alike"])

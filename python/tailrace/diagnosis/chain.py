@@ -111,9 +111,20 @@ def _episode(
         account=told,
     )
     episode = replace(episode, chains=_shared(_chains(view, episode, lost, time), episode, verdict))
-    if told.vlrt_unexplained * 2 <= cluster.vlrt or _is_replayed(episode):
-        return episode
-    return _without_explanation(view, episode, told)
+    if told.vlrt_unexplained * 2 > cluster.vlrt and not _is_replayed(episode):
+        episode = _without_explanation(view, episode, told)
+    return _with_data(view, episode, told.unexplained_place or overflow.origin or lost.dropper or cluster.place)
+
+
+def _with_data(view: View, episode: Episode, place: str | None) -> Episode:
+    """Return the episode in which each unknown finding names a datum that would settle it."""
+    first, second, third, fourth, fifth = (
+        replace(finding, missing=settle.at_last(view, place))
+        if finding.verdict == "unknown" and finding.missing is None
+        else finding
+        for finding in episode.findings
+    )
+    return replace(episode, findings=(first, second, third, fourth, fifth))
 
 
 def _is_replayed(episode: Episode) -> bool:
@@ -154,7 +165,7 @@ def _cause_unknown(view: View, episode: Episode, told: Accounted) -> Finding:
         return replace(last, missing=missing)
     if told.transferred_ns * HALF >= told.response_ns:
         sentence = "The cause is unknown: most of the time passed after the first byte of the response."
-        missing = None
+        missing = "a capture at the clients, which shows whether they or the network took the response so slowly"
     elif told.lost_ns + told.queued_ns >= NAMED * told.response_ns:
         sentence = "The cause is unknown: lost packets and queues account for less than half of the time."
     elif not view.stays:

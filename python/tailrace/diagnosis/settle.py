@@ -47,6 +47,13 @@ def slow_alone(view: View, server: str) -> str | None:
     return "; ".join(wanted) or None
 
 
+def at_last(view: View, server: str | None) -> str:
+    """Return what would show why requests took long, if all steps before leave it open."""
+    if server is None or server not in view.stays:
+        return visits(server)
+    return slow_alone(view, server) or f"spans of what {server} did for these requests: a trace of its code"
+
+
 def collections(view: View, server: str) -> str | None:
     """Return a log of its garbage collections, except for a server that is known to run in no JVM."""
     known = view.topology.server(server)

@@ -89,6 +89,12 @@ class Held:
         """Return whether they held so many places that the others had to wait."""
         return self.most >= HELD * self.places if self.places else len(self.lulls) > 0
 
+    def only(self, mine: Mask) -> Held:
+        """Return the same with only these of the visits."""
+        begin, end = self.begin[mine], self.end[mine]
+        visits, names, work = self.visits[mine], self.names[mine], self.work[mine]
+        return replace(self, visits=visits, begin=begin, end=end, names=names, work=work)
+
     @cached_property
     def most(self) -> int:
         """Return the largest number of visits that held places at the same time."""

@@ -18,7 +18,7 @@ from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
 from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, overlap, spans
 from tailrace.units import MILLISECOND
 
@@ -41,8 +41,9 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
     since = _since(recorded)
     ready, held = recorded.sent.copy(), np.full(len(recorded.sent), NONE, dtype=np.uint32)
     most = np.zeros(len(held), dtype=np.int64)
-    full = [_full(recorded, pools, number) for number in range(len(pools.size))]
-    for number, at, others in _callers(recorded, pools, choices):
+    taken = [_taken(recorded, pools, number) for number in range(len(pools.size))]
+    full = [_full(recorded, *one, pools.size[number]) for number, one in enumerate(taken)]
+    for number, at, others in _callers([calls for calls, _ in taken], pools, choices):
         begin, sent = since[at], recorded.sent[at]
         covered = overlap(full[number], begin, sent)
         waited = (covered >= MOSTLY * (sent - begin)) & (covered >= STEP_NS) & (covered > most[at])
@@ -56,9 +57,10 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
     return Waits(ready, held)
 
 
-def _callers(recorded: Recorded, pools: Pools, choices: Choices) -> list[tuple[int, Times, bool]]:
-    """Return each pool with the calls that use it, and with the calls that a balancer sent to another candidate."""
-    found = [(number, np.flatnonzero(pools.pool == number), False) for number in range(len(pools.size))]
+def _callers(taking: list[Times], pools: Pools, choices: Choices) -> list[tuple[int, Times, bool]]:
+    """Return each pool with the calls that take a connection of it, and with the calls that a balancer sent to another
+    candidate."""
+    found = [(number, calls, False) for number, calls in enumerate(taking)]
     for choice, candidates in enumerate(choices.candidates):
         for _, number in candidates:
             if number != NONE:
@@ -85,15 +87,27 @@ def _since(recorded: Recorded) -> Times:
     return found
 
 
-def _full(recorded: Recorded, pools: Pools, number: int) -> Spans:
-    """Return when all connections of a pool were in use: until the answer was back and the waiting thread was awake."""
+def _taken(recorded: Recorded, pools: Pools, number: int) -> tuple[Times, Times]:
+    """Return the calls that took a connection of a pool, and until when they kept it: until the answer was back. If the
+    visits between their first call and their end reached the size of the pool and never exceeded it, a visit keeps its
+    connection until its end, and takes it with its first call."""
     calls = np.flatnonzero(pools.pool == number)
-    sent, departure = recorded.sent[calls], recorded.departure[calls]
-    way = int(np.median(recorded.arrival[calls] - sent)) if len(calls) else 0
-    times = np.concatenate((sent, departure + 2 * way + WAKES_NS))
+    calls = calls[np.argsort(recorded.sent[calls], kind="stable")]
+    visits, first = np.unique(recorded.parent[calls], return_index=True)
+    if 0 < len(visits) < len(calls):
+        longest = Stays.of(recorded.sent[calls[first]], recorded.departure[visits]).longest
+        if longest == pools.size[number]:
+            return calls[first], recorded.departure[visits]
+    way = int(np.median(recorded.arrival[calls] - recorded.sent[calls])) if len(calls) else 0
+    return calls, recorded.departure[calls] + 2 * way
+
+
+def _full(recorded: Recorded, calls: Times, until: Times, size: int) -> Spans:
+    """Return when all connections of a pool were in use, and no waiting thread was awake."""
+    times = np.concatenate((recorded.sent[calls], until + WAKES_NS))
     order = np.argsort(times, kind="stable")
-    times, used = times[order], np.cumsum(np.repeat((1, -1), len(sent))[order])
-    full = used[:-1] >= pools.size[number]
+    times, used = times[order], np.cumsum(np.repeat((1, -1), len(calls))[order])
+    full = used[:-1] >= size
     return spans(np.column_stack((times[:-1][full], times[1:][full])))
 
 

@@ -19,11 +19,14 @@ COMPUTES = 0.3
 """Visits compute if they use this share of the CPU that others left to them, beyond the server's usual use. A visit
 that waits uses a few hundredths of it. A visit that computes uses nearly all of it."""
 
+NAMES = 16
+"""The visits of more names are judged together: nobody could read about each."""
+
 
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     """Return the visits that held places of the server, if they mostly computed, or mostly did not (`computing`)."""
-    held = seen.held.get(server)
-    if held is None or _computes(seen, server, held) != computing or not (held.named if computing else held.filled):
+    held = _of_kind(seen, server, computing)
+    if held is None or not (held.named if computing else held.filled):
         return None
     if held.by_turn and not seen.view.series(server, "cpu_busy"):
         return None  # It is not known whether the visits computed meanwhile.
@@ -34,6 +37,17 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     if computing:
         share = np.maximum(share, _filled(seen, server, held))
     return Loss(share, _blur(seen, server), _words(held), held.visits)
+
+
+def _of_kind(seen: Seen, server: str, computing: bool) -> Held | None:
+    """Return the visits of those names that mostly computed, or mostly did not."""
+    held = seen.held.get(server)
+    if held is None:
+        return None
+    names = np.unique(held.names)
+    each = [held.names == name for name in names.tolist()] if len(names) <= NAMES else [np.ones(len(held.names)) > 0]
+    its = [mine for mine in each if _computes(seen, server, held.only(mine)) == computing]
+    return held.only(np.any(its, axis=0)) if its else None
 
 
 def _inside(seen: Seen, held: Held) -> Shares:
