@@ -30,6 +30,8 @@ METRICS = SHARES | {
     "major_faults",
     "pool_in_use",
     "pool_waiting",
+    "processes",
+    "processes_ended",
     "rss_bytes",
     "run_queue",
     "syn_retransmits",

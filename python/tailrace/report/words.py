@@ -70,6 +70,8 @@ METRIC_WORDS = {
     "writeback_bytes": "Writeback",
     "disk_busy": "Disk busy",
     "gc_share": "Garbage collection",
+    "processes": "Processes",
+    "processes_ended": "Processes ended",
     "rss_bytes": "Resident memory",
     "context_switches": "Context switches",
     "psi_cpu": "CPU pressure",

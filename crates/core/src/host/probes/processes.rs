@@ -59,6 +59,9 @@ struct Group {
     /// `used` from before it.
     until: Option<(i64, i64)>,
     states: States,
+    /// Its processes at the last reading, and how many ended since the one before.
+    processes: u32,
+    ended: u32,
     /// Readings of its control group.
     held_back: Vec<Box<dyn Probe>>,
 }
@@ -162,6 +165,8 @@ impl ProcessesProbe {
                 seen: 0,
                 until: None,
                 states: States::default(),
+                processes: 0,
+                ended: 0,
                 held_back: Vec::new(),
             });
         }
@@ -177,6 +182,7 @@ impl ProcessesProbe {
         let groups = &mut self.groups;
         for group in groups.iter_mut() {
             group.states = States::default();
+            (group.processes, group.ended) = (0, 0);
         }
         self.members.retain(|pid, member| {
             let turn = (round + u64::from(pid.unsigned_abs())) % NOW_AND_THEN == 0;
@@ -191,12 +197,18 @@ impl ProcessesProbe {
             for &group in &member.groups {
                 if let Some(group) = groups.get_mut(group) {
                     group.states.add(states);
+                    group.processes += 1;
                 }
             }
             if rests {
                 return true;
             }
             let Some(now) = sys::process_cpu_ns(*pid) else {
+                for &group in &member.groups {
+                    if let Some(group) = groups.get_mut(group) {
+                        group.ended += 1;
+                    }
+                }
                 return false;
             };
             let used = (now - std::mem::replace(&mut member.used, now)).max(0);
@@ -255,8 +267,8 @@ impl Group {
         }
     }
 
-    /// Reports what the threads of a listening server do now, and how often they have waited for a page
-    /// since the last round. How many are runnable or blocked is not known of a process with too many
+    /// Reports what the threads of a listening server do now, how often they have waited for a page since
+    /// the last round, how many processes it has, and how many have ended since. How many are runnable or blocked is not known of a process with too many
     /// threads.
     fn tell_states(&self, end: i64, ns: i64, into: &mut Tick) {
         let Some(place) = self.number.filter(|_| self.listens && ns > 0) else {
@@ -266,6 +278,8 @@ impl Group {
         let states = self.states;
         into.say(place, "tasks_stopped", span, f64::from(states.stopped));
         into.say(place, "major_faults", span, states.major_faults as f64);
+        into.say(place, "processes", span, f64::from(self.processes));
+        into.say(place, "processes_ended", span, f64::from(self.ended));
         if states.unread == 0 {
             into.say(place, "tasks_runnable", span, f64::from(states.runnable));
             into.say(place, "tasks_blocked", span, f64::from(states.blocked));

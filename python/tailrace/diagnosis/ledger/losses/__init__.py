@@ -25,6 +25,7 @@ from tailrace.diagnosis.ledger.losses import (
     path,
     places,
     quota,
+    restart,
     writeback,
 )
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
@@ -68,7 +69,9 @@ class Cause:
         return cls(file.CAUSE, file.SAYS, file.PLAIN, file.METRICS, file.EVENTS, file.COMPUTES, file.find, file.missing)
 
 
-CAPACITY = tuple(map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, freeze, overhead)))
+CAPACITY = tuple(
+    map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, restart, freeze, overhead))
+)
 DELAYS = tuple(map(Cause.of, (path, lock)))
 """These causes hold up visits and take no capacity."""
 HOLDERS = tuple(map(Cause.of, (places, own_work)))

@@ -1,0 +1,37 @@
+"""The diagnosis of restarts: the ledger's line, and what only looks alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledgers import shares
+from systems import Memory, Slow, system
+
+STOPPED = Slow("app", 4.0, 4.7, cpu=0.3)
+
+
+def processes(memory: Memory, *ended: tuple[float, float, float], usually: float = 2.0) -> Memory:
+    return memory.sample("app", "processes", usually).sample("app", "processes_ended", 0.0, *ended)
+
+
+def test_a_worker_that_ends_and_begins_again_is_charged() -> None:
+    found = shares(processes(system(STOPPED), (4.0, 4.05, 1.0)))
+    assert found["restart"] >= 0.9
+
+
+def test_a_container_that_is_restarted_is_charged() -> None:
+    assert shares(system(STOPPED).event("app", "k8s OOMKilled", 4.0, 4.3))["restart"] >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("ended", "usually"),
+    [((8.0, 8.05, 1.0), 2.0), ((4.0, 4.05, 1.0), 9.0)],
+    ids=["at another time", "one of many"],
+)
+def test_a_process_that_ends_without_a_loss_is_not_charged(ended: tuple[float, float, float], usually: float) -> None:
+    assert "restart" not in shares(processes(system(STOPPED), ended, usually=usually))
+
+
+def test_a_pause_in_which_a_worker_ends_is_the_pauses() -> None:
+    paused = system(Slow("app", 4.0, 4.7, cpu=1.0, always=True)).event("app", "gc", 4.0, 4.7)
+    assert shares(processes(paused, (4.6, 4.65, 1.0)))["garbage-collection"] >= 0.9
