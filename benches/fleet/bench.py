@@ -112,7 +112,7 @@ class Hub:
     process: subprocess.Popen[bytes]
 
     def cpu_s(self) -> float:
-        """With the processes that explained; see getrusage(2) for what it leaves out: those that still run."""
+        """With the processes that explained an incident and have ended; those that still run do not count."""
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
 

@@ -12,6 +12,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests" / "golden" / "captures"
 T = 1_795_193_340 * 10**9
+_TCP, _FLAGS, _SYN = 6, 0x12, 0x02
+"""The protocol; the flags SYN and ACK; of the two, the first packet of a connection has SYN alone."""
 
 
 def attributes(**values: str | int) -> list[dict[str, Any]]:
@@ -72,10 +74,8 @@ def access_log(path: Path, lines: int) -> Path:
     with path.open("w") as file:
         for i in range(lines):
             second, ms = divmod(i, 1000)
-            took, agent = (
-                numbers.expovariate(100),
-                f"Mozilla/5.0 (X11; Linux x86_64) Firefox/{numbers.randrange(90, 140)}",
-            )
+            took = numbers.expovariate(100)
+            agent = f"Mozilla/5.0 (X11; Linux x86_64) Firefox/{numbers.randrange(90, 140)}"
             clock = f"20/Nov/2026:{16 + second // 3600:02}:{second // 60 % 60:02}:{second % 60:02} +0000"
             file.write(
                 f'10.0.{i % 250}.9 - - [{clock}] "GET /item/{numbers.randrange(10**5)} HTTP/1.1" 200 5120 '
@@ -118,7 +118,7 @@ def multiplied(capture: Path, path: Path, times: int) -> Path:
         packets.append((seconds, fraction, content[at + 16 : at + 16 + length]))
         at += 16 + length
     servers = {packet[36:38] for *_, packet in packets if packet[23] == _TCP and packet[47] & _FLAGS == _SYN}
-    lasts = packets[-1][0] - packets[0][0] + 1
+    apart = packets[-1][0] - packets[0][0] + 1
     with path.open("wb") as file:
         file.write(content[:24])
         for number in range(times):
@@ -126,8 +126,5 @@ def multiplied(capture: Path, path: Path, times: int) -> Path:
             for seconds, fraction, packet in packets:
                 client = 26 if packet[36:38] in servers else 30
                 changed = packet[:client] + host + packet[client + 4 :]
-                file.write(struct.pack("<4I", seconds + number * lasts, fraction, len(changed), len(changed)) + changed)
+                file.write(struct.pack("<4I", seconds + number * apart, fraction, len(changed), len(changed)) + changed)
     return path
-
-
-_TCP, _FLAGS, _SYN = 6, 0x12, 0x02

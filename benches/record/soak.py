@@ -32,7 +32,7 @@ import hosts
 RESULTS = hosts.HERE.parent / "results"
 EVERY_S = 10
 FROZEN_S = 1.2
-"""Longer than 0.95 s, from which a request is very long."""
+"""Longer than 0.95 s, from which a request is very slow."""
 LOAD_S = 300
 """One load after the other: the memory of the load generator itself grows with its requests."""
 MIB = 1 << 20

@@ -5,7 +5,8 @@
 
 Clients send requests, each on a new connection, to a front, which asks an origin. The origin is frozen several times.
 Each front runs as it is shipped, and with `--small` with the queues of the papers: 150 threads where it has threads,
-and accept queues of 128. Needs root, iproute2, and the servers; what is missing is left out and named.
+and accept queues of 128. Needs root, iproute2, Go for the origin, and the servers; a front that is missing is left out
+and named.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ MS, S = MILLISECOND, SECOND
 SYSTEM = experiment.from_table(
     {
         "tiers": {"web": {"count": 2, "calls": ["app"]}, "app": {}, "other": {}},
+        "nodes": {"app": {"cores": 2}},
         "workloads": {"w": {"clients": 1, "entry": "web"}},
     }
 )
@@ -105,6 +106,7 @@ CASES: list[tuple[str, dict[str, Any], float]] = [
     ("drops", {"place": "web"}, 2),
     ("utilisation", {"place": "web"}, 0.3),
     ("overhead", {"place": "web", "demand": 500 * MS}, 0.3 - 0.4 * 0.5 / 2),
+    ("overhead", {"place": "app", "demand": 500 * MS}, (0.2 + 0.97 + 1.0 + 0.4 + 1.0 + 0.6) / 6 - 0.4 * 0.5 / 2),
     ("cache_misses", {"place": "web", "demand": 500 * MS, "least": 7.0, "each": 2.0}, 7 + 2 * 20),
     ("utilisation_max", {}, (0.2 + 0.97 + 1.0 + 0.4 + 1.0 + 0.6) / 6),
     ("level", {"metric": "cpu_busy", "place": "app", "statistic": "max"}, 1.0),

@@ -205,6 +205,10 @@ def test_times_that_a_store_moved_and_traces_chosen_for_their_end_are_named(tmp_
     assert run.requests().collect().height == 5
     assert "visits" not in run.manifest.rows
     assert {(server.kept, server.chosen) for server in run.topology.servers} == {(None, True)}
+    (tmp_path / "both.jsonl").write_text(chosen.replace('"spanId"', '"traceState":"ot=th:8","spanId"'))
+    said = " ".join(readers.read(tmp_path / "both.jsonl").manifest.notes)
+    assert "a sampler kept 50.000% of the traces" in said
+    assert "findings scale" not in said
 
 
 def test_shares_that_differ_scale_nothing(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
 
 def _forget_shares(writer: Writer, found: Found, servers: Collection[str]) -> None:
     """The share that a sampler kept is that of this input's visits. Those of these servers come from another one."""
-    shares = {server.name: server.kept for server in (found.topology.servers if found.topology else ())}
-    wrong = {name for name in servers if shares.get(name) is not None}
+    own = found.topology.servers if found.topology else ()
+    wrong = {server.name for server in own if server.kept is not None}.intersection(servers)
     writer.topology = writer.topology.model_copy(
         update={
             "servers": tuple(

@@ -25,6 +25,7 @@ LENGTH = 4
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _EXAMINED = 4096
 _AT_ONCE = 1 << 20
+"""Bytes that are unpacked at once, so that what comes before damage counts."""
 _TOO_LARGE = f"its messages expand to more than {EXPANSION} times their size; unpack it to read all of it"
 
 
@@ -77,7 +78,7 @@ def messages(source: Source, found: Found) -> Iterator[bytes]:
 
 
 class _Unpacking:
-    """Unpacks messages, and counts what they expand to, also those that are damaged."""
+    """Unpacks messages, and counts what all of them expand to, damaged ones included."""
 
     def __init__(self, size: int) -> None:
         self._size, self._packed, self._unpacked = size, 0, 0

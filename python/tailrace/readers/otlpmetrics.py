@@ -136,7 +136,7 @@ def _points_of_json(element: Any) -> Iterator[Point]:
 
 
 def _points_of_message(message: Any) -> Iterator[Point]:
-    """The same of protobuf. It is not made into objects of JSON, which take fifty times as much memory."""
+    """The same of protobuf, without objects of JSON: for a message of 6 MB they took 160 MiB more."""
     for resource in message.resource_metrics:
         about = _values_of_message(resource.resource.attributes)
         for scope in resource.scope_metrics:

@@ -85,8 +85,14 @@ def read(sources: Sequence[Source]) -> Found:
     lost = visits.lost_attempts()
     visits.stays.into(found, name, visits=not linked.chosen, routes=spans.names.routes)
     found.attempts = "indirectly"
-    found.topology = _sampled(visits.topology(), spans.kept, chosen=linked.chosen > 0)
-    said = [*_about_gaps(lost), *_about_sampling(spans.kept), *_about_visits(visits), *_about_clocks(linked, clocks)]
+    share = _same_share(spans.kept, chosen=linked.chosen > 0)
+    found.topology = _sampled(visits.topology(), share, chosen=linked.chosen > 0)
+    said = [
+        *_about_gaps(lost),
+        *_about_sampling(spans.kept, share),
+        *_about_visits(visits),
+        *_about_clocks(linked, clocks),
+    ]
     if linked.chosen:
         said.append(
             "these traces were kept for what happened in them (tail sampling), so they do not show how many requests a "
@@ -106,15 +112,22 @@ def _about_gaps(lost: int) -> list[str]:
     return said
 
 
-def _sampled(topology: Topology, kept: tuple[float, float] | None, *, chosen: bool) -> Topology:
-    """The servers with how their visits were sampled: the share that was kept, if it is the same for all traces."""
-    same = kept is not None and kept[0] == kept[1] and 0 < kept[0] < 1
-    how = {"kept": kept[0] if same and kept and not chosen else None, "chosen": chosen or None}
+def _same_share(kept: tuple[float, float] | None, *, chosen: bool) -> float | None:
+    """The share that a sampler kept, if it is the same for all traces and says how many there were."""
+    if kept is None or chosen:
+        return None
+    least, largest = kept
+    return least if least == largest and 0 < least < 1 else None
+
+
+def _sampled(topology: Topology, share: float | None, *, chosen: bool) -> Topology:
+    """The servers with how their visits were sampled."""
+    how = {"kept": share, "chosen": chosen or None}
     servers = tuple(server.model_copy(update=how) for server in topology.servers)
     return topology.model_copy(update={"servers": servers})
 
 
-def _about_sampling(kept: tuple[float, float] | None) -> list[str]:
+def _about_sampling(kept: tuple[float, float] | None, share: float | None) -> list[str]:
     if kept is None:
         return ["if a sampler dropped traces, queue lengths are too small by as much"]
     least, largest = kept
@@ -124,7 +137,8 @@ def _about_sampling(kept: tuple[float, float] | None) -> list[str]:
             "no single share scales them"
         ]
     if least < 1:
-        return [f"a sampler kept {least:.3%} of the traces: queue lengths count these alone, and findings scale them"]
+        then = "are too small" if share is None else "findings scale them"
+        return [f"a sampler kept {least:.3%} of the traces: queue lengths count these alone, and {then}"]
     return []
 
 

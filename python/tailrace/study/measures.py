@@ -111,15 +111,14 @@ def utilisation(run: Measured, place: str) -> float:
 
 
 def overhead(run: Measured, place: str, demand: int) -> float:
-    """CPU share beyond this demand for each answered request, over all servers of a tier: what the CPU uses more than
-    in proportion to its load."""
-    servers = len(run.servers(place))
-    return utilisation(run, place) - throughput(run) * demand / SECOND / servers
+    """CPU share beyond this demand for each answered request, over all cores of a tier: the part that does not grow in
+    proportion to the load."""
+    return utilisation(run, place) - throughput(run) * demand / SECOND / _cores(run, place)
 
 
 def cache_misses(run: Measured, place: str, demand: int, least: float, each: float) -> float:
-    """Cache misses by a model, for the simulator has no caches: `least`, and `each` for a hundredth of the CPU that is
-    overhead."""
+    """Cache misses by a model, because the simulator has no caches: `least`, and `each` for a hundredth of the CPU that
+    is overhead."""
     return least + each * overhead(run, place, demand) * 100
 
 
@@ -357,6 +356,13 @@ def _passed(run: Measured, place: str | None) -> list[str]:
     servers = run.servers(place)
     own = [name for name in run.experiment.tiers if name == place or set(servers) & set(run.servers(name))][:1]
     return own + places.behind(run.experiment, own)
+
+
+def _cores(run: Measured, place: str) -> float:
+    """The cores of a node, or of the nodes of all servers of a tier."""
+    nodes = places.nodes(run.experiment)
+    on = {server.name: server.node for server in places.servers(run.experiment)}
+    return sum(nodes[on.get(name, name)].cores for name in run.servers(place))
 
 
 def _statistic(values: pl.Series, statistic: Statistic) -> float:

@@ -119,7 +119,7 @@ class Group:
             self._write("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}")
 
     def restore(self, quota: Quota | None) -> None:
-        """Back to the limit that its server has at all times."""
+        """Set the limit that its server has at all times."""
         if quota:
             self.limit(quota.time, quota.period)
         else:

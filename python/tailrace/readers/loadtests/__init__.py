@@ -6,10 +6,8 @@ from tailrace.readers.loadtests import gatling, gatling_binary, jmeter, k6, tabl
 from tailrace.readers.loadtests.sent import Form
 from tailrace.readers.source import text_head
 
-FORMS: tuple[Form, ...] = (
-    *(*jmeter.FORMS, *k6.FORMS, *gatling.FORMS, *gatling_binary.FORMS),
-    *(*tables.FORMS, *vegeta.FORMS),
-)
+_READERS = (jmeter, k6, gatling, gatling_binary, tables, vegeta)
+FORMS: tuple[Form, ...] = tuple(form for reader in _READERS for form in reader.FORMS)
 
 
 def form_of(head: bytes) -> Form | None:

@@ -6,7 +6,7 @@
 ```
 Numbers are big-endian. Times are milliseconds since the start of the run, of 32 bits. A text has its length before it
 and its coder behind it (0: Latin-1; 1: UTF-16 as the machine orders bytes, so little-endian today). A text that may
-come again has a number before it, and is its negative number alone when it does.
+come again has a number before it; when it comes again, its negative number stands alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENCODINGS = ("latin-1", "utf-16-le")
 
 
 class _DamagedError(Exception):
-    """What was found is no record; a sentence says why."""
+    """What was found is not a record. Its text says why."""
 
 
 class _Bytes:
@@ -85,7 +85,7 @@ class _Bytes:
         text = self.text()
         self._kept += len(text)
         if self._kept > LOAD_TEXTS:
-            raise _DamagedError("its texts have more than 64 Mi characters")
+            raise _DamagedError(f"its texts have more than {LOAD_TEXTS:,} characters")
         self._texts[number] = text
         return text
 
@@ -102,7 +102,7 @@ def _requests(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]
             else:
                 _skip(values, kind)
     except EOFError:
-        found.stopped(source.path.name, f"its last record, the {number:,}., is cut")
+        found.stopped(source.path.name, f"record {number:,}, its last one, is cut")
     except _DamagedError as error:
         found.stopped(source.path.name, f"reading stopped at record {number:,}, because {error}")
 
