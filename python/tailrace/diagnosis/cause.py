@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailrace.diagnosis import tasks
+from tailrace.diagnosis import settle, tasks
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Finding, Number, Verdict
 from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, TOLD, Replayed, Share, is_told, taken_away
@@ -134,7 +134,7 @@ def _found(
     worse = [known[one.cause].sentence for one in verdict.worse]
     sentence += f" It was worse because of others. {' '.join(worse)}" if worse else ""
     if verdict.alone >= TOLD * verdict.recorded:
-        sentence += f" Of them, {verdict.alone:,} held the places and took that long without a wait."
+        sentence += f" Of these requests, {verdict.alone:,} held the places and took that long without a wait."
     begin = first.begin if first.begin is not None else stall.begin if stall is not None else None
     end = first.end if first.end is not None else stall.end if stall is not None else None
     return Finding("cause", "found", sentence, first.place or origin, begin, end, {**first.numbers, **numbers})
@@ -165,7 +165,7 @@ def _unknown(
     else:
         why = "no recorded cause changes these requests when it is taken away"
     if stall is not None and stall.lasting:
-        wanted = ["a recording that begins before the overload", *wanted]
+        wanted = [settle.EARLIER, *wanted]
     if verdict.kept:
         wanted += [
             f"the policy by which {listing(verdict.kept)} chose among its servers (the replay keeps its choices)"

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import settle
+from tailrace.diagnosis import sampling, settle
 from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times, every
@@ -236,7 +236,7 @@ def _finding(view: View, stall: Stall) -> Finding:
         "throughput_calm_per_s": stall.throughput_calm,
         "arrivals_per_s": stall.arrivals,
         "arrivals_calm_per_s": stall.arrivals_calm,
-        "own_queue_max": round(stall.rise.peak / view.kept(stall.origin)),
+        "own_queue_max": sampling.estimate(view, stall.origin, stall.rise.peak),
     }
     for r in stall.resources:
         kind = "mean" if r.metric == "cpu_throttled" else "median"

@@ -201,16 +201,8 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding 
         f"{clock(view, lost.first)} on, when {before} had been seen to come to it. Where it began is not known."
     )
     numbers: dict[str, Number] = {"older_than_recording": True, "requests_come": came}
-    return Finding(
-        "overflow",
-        "unknown",
-        sentence,
-        lost.dropper,
-        cluster.begin,
-        cluster.end,
-        numbers,
-        "a recording that begins before the overload",
-    )
+    span = cluster.begin, cluster.end
+    return Finding("overflow", "unknown", sentence, lost.dropper, *span, numbers, settle.EARLIER)
 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:
@@ -529,7 +521,7 @@ def _finding(
             missing = settle.origin_behind(view, lost.dropper)
             return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
         return Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end, numbers)
-    numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": round(rise.peak / view.kept(origin))}
+    numbers = {"origin": origin, "ctqo": ctqo, "own_queue_max": sampling.estimate(view, origin, rise.peak)}
     if full is not None:
         numbers |= {"lasting": True, "queue_length_max": full.length}
         sentence = f"{full.sentence} {_verdict(ctqo, lost.dropper, origin)}"

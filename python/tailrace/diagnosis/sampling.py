@@ -19,15 +19,21 @@ _NORMAL_95 = 1.96
 """The half width of the 95 % interval of a normal distribution, in standard errors."""
 
 
+def estimate(view: View, server: str, kept: int) -> int:
+    """Return how many visits were at the server at once if the sampler kept so many of them."""
+    return round(kept / view.kept(server))
+
+
 def scaled(view: View, seen: PushBack) -> PushBack:
-    """Return the same of all visits. Of a queue of n visits, the sampler kept a binomial number k, so n is about k/p,
+    """Return the queue of all visits. Of a queue of n visits, the sampler kept a binomial number k, so n is about k/p,
     with the standard error √(k(1-p))/p (Horvitz and Thompson 1952). A plateau of the kept visits is noise, and when a
     limit was reached is unknown."""
     share, kept = view.kept(seen.server), seen.queue_length_max
     if share == 1:
         return seen
     error = math.ceil(_NORMAL_95 * math.sqrt(kept * (1 - share)) / share)
-    whole = replace(seen, full=None, queue_length_max=round(kept / share), queue_length_error=error)
+    length_max = estimate(view, seen.server, kept)
+    whole = replace(seen, full=None, queue_length_max=length_max, queue_length_error=error)
     return replace(whole, queue_max=None, limit_source="unknown") if seen.limit_source == "plateau" else whole
 
 
@@ -44,7 +50,7 @@ def note(view: View, wave: Iterable[PushBack]) -> str:
         return ""
     return (
         f" A sampler kept {listing([f'{share:.3%}' for share in shares])} of the traces: the lengths are scaled, and ± "
-        "is the half of their 95 % interval."
+        "is half the width of their 95 % interval."
     )
 
 

@@ -20,6 +20,7 @@ OF_THE_RECORDER = "syn_queue_drops"
 """Only `tailrace record` samples this counter. It also reads the control group of every listener."""
 FINEST_NS = 50 * MILLISECOND
 """A stall of a few hundred milliseconds shows in steps of this length."""
+EARLIER = "a recording that begins before the overload"
 
 
 def visits(server: str | None) -> str:

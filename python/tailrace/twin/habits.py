@@ -34,7 +34,7 @@ class Habits:
 
 def find(view: View, tiers: Mapping[str, str]) -> Habits:
     """What the clients of most requests to a tier do; `tiers` are those of the servers. Clients of one tier may repeat
-    what those of another wait for. Clients that a recording does not tell apart have no habits."""
+    what those of another wait for. Clients that a recording does not distinguish have no habits."""
     columns = ("request", "client", "sent", "end", "twice", "given_up", "response_ns")
     tier = pl.col("server").cast(pl.String).replace_strict(dict(tiers), default=None, return_dtype=pl.String)
     rows = (

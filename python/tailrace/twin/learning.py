@@ -145,8 +145,8 @@ def _waiting(needs: Demands) -> frozenset[str]:
 def _tiers(
     fits: Limits, kinds: Tree, found: Structure, on: Machines, weights: Mapping[str, float], waiting: frozenset[str]
 ) -> dict[str, Any]:
-    """A visit that waits holds an event loop of the engine, which it does not in a server that goes on with others
-    meanwhile: such a server has any number of threads."""
+    """In the engine, a visit that waits holds its event loop. A real event loop goes on with other visits meanwhile, so
+    a tier with such visits gets any number of threads."""
     pairs: dict[str, set[str]] = {tier: set() for tier in found.members}
     for number in kinds.label:
         pairs[kinds.kinds[number].tier] |= {kinds.kinds[callee].tier for callee in kinds.calls_of(number)}

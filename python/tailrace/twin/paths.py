@@ -22,6 +22,8 @@ LATE_NS = 50 * MILLISECOND
 """A repetition may come so much later than its schedule says: the kernel's timers are late under load."""
 EDGE_NS = MILLISECOND
 """A stall lasts so much longer than from its first to its last lost packet."""
+RETRIES = 15
+"""The default of Linux's `tcp_retries2`."""
 
 
 def holes(account: Account, found: Structure) -> list[dict[str, Any]]:
@@ -53,7 +55,7 @@ def _of(account: Account, found: Structure, server: str, late: Times) -> Iterato
 
 
 def _lost(recorded: Recorded, visit: int) -> Times:
-    """When the packets of a late visit were sent that did not arrive."""
+    """When the lost packets of a late visit were sent."""
     took = int(recorded.arrival[visit] - recorded.sent[visit])
     first = recorded.schedule[0]
     again = np.array(recorded.schedule) if took + LATE_NS >= first else _of_data(took)
@@ -63,6 +65,6 @@ def _lost(recorded: Recorded, visit: int) -> Times:
 
 
 def _of_data(took: int) -> Times:
-    """Linux repeats data on a kept connection after 0.2, 0.6, 1.4 s …"""
-    moments = (REPEATED_NS * (2**power - 1) for power in range(1, 16))
+    """Linux repeats data on a kept connection after 0.2, 0.6, 1.4 s …, at most `RETRIES` times."""
+    moments = (REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
     return np.array([moment for moment in moments if moment < took], dtype=np.int64)

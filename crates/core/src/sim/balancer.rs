@@ -60,7 +60,7 @@ impl Balancer {
         }
     }
 
-    /// Whether the policy draws the candidates of which it looks at the data.
+    /// Whether the policy draws the candidates that it compares.
     pub fn draws(&self) -> bool {
         matches!(self.policy, Policy::PowerOfTwo)
     }

@@ -384,6 +384,17 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
+    /// A call that has ended gives back its connection, and no longer counts as a light one.
+    #[inline(always)]
+    pub(super) fn gives_back(&mut self, connector: usize, pool: u32, counted: bool) {
+        if counted {
+            self.forget_light(connector);
+        }
+        if pool != NONE {
+            self.release(pool);
+        }
+    }
+
     /// A call has its answer, or will get none.
     #[inline(always)]
     pub(super) fn returned(&mut self, child: u32) -> GoesOn {
@@ -417,12 +428,7 @@ impl<S: Sink> Sim<'_, S> {
             p.out -= 1;
         }
         let (out, more, step) = (p.out, p.to_call, p.step);
-        if counted {
-            self.forget_light(number);
-        }
-        if pool != NONE {
-            self.release(pool);
-        }
+        self.gives_back(number, pool, counted);
         if let Some(another) = another {
             return self.seek(another);
         }

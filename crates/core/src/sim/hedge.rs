@@ -73,12 +73,7 @@ impl<S: Sink> Sim<'_, S> {
         let failed = c.status == Status::TimedOut && self.connectors[number].settings.recover > 0;
         self.leaves_candidate(child, failed);
         self.stays.remove(child);
-        if counted {
-            self.forget_light(number);
-        }
-        if pool != NONE {
-            self.release(pool);
-        }
+        self.gives_back(number, pool, counted);
         None
     }
 }

@@ -233,13 +233,14 @@ impl<S: Sink> Sim<'_, S> {
         }
         let epoch = self.plan.epoch;
         let class = &self.plan.classes[s.class as usize];
+        let (caller, parent) = match s.is_root() {
+            true => (0, NO_ID),
+            false => (s.caller | CALLER_IS_SERVER, s.caller_visit),
+        };
         let visit = Visit {
             visit: s.visit,
             server: s.server,
-            caller: match s.is_root() {
-                true => 0,
-                false => s.caller | CALLER_IS_SERVER,
-            },
+            caller,
             connection: s.asker,
             interaction: s.class,
             key: 0,
@@ -255,10 +256,7 @@ impl<S: Sink> Sim<'_, S> {
             bytes_in: class.bytes_in,
             bytes_out: class.bytes_out,
             served: true,
-            parent: match s.is_root() {
-                true => NO_ID,
-                false => s.caller_visit,
-            },
+            parent,
             request: s.request,
             downstream_ns: s.downstream,
         };

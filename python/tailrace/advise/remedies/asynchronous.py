@@ -37,16 +37,17 @@ def _of(experiment: Experiment, names: tuple[str, ...]) -> Option:
     return sizeless(", ".join(names), changes, f"make {tiers} asynchronous")
 
 
-def _keys(experiment: Experiment, name: str, others: tuple[str, ...]) -> Changes:
-    """A proxy keeps its connections to an asynchronous server, which holds no thread for one. It opens one for each
-    call to a synchronous server, whose backlog may refuse it."""
+def _keys(experiment: Experiment, name: str, names: tuple[str, ...]) -> Changes:
+    """The keys of one of the tiers `names`, which all become asynchronous. A proxy keeps its connections to an
+    asynchronous server, which holds no thread for one. To a synchronous server, whose backlog may refuse it, it opens
+    one for each call."""
     tier = experiment.tiers[name]
     proxy = name in places.entries(experiment)
     keys: dict[Path, Any] = {("tiers", name, key): None for key in _OF_TIER}
     for callee in tier.calls:
         call = ("tiers", name, "calls", callee)
         keys |= {(*call, key): None for key in (_OF_PROXY if proxy else _OF_CALL)}
-        if proxy and (callee in others or experiment.tiers[callee].kind == "async"):
+        if proxy and (callee in names or experiment.tiers[callee].kind == "async"):
             keys[*call, "kept"] = True
     counterpart = COUNTERPARTS.get(tier.software or "")
     if counterpart:

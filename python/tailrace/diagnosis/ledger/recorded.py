@@ -60,7 +60,7 @@ class Names:
         return np.asarray((self.labels == name)[self.number])
 
     def under(self, first: Times) -> Names:
-        """Return names that also tell for what a visit was called: `SELECT of GET /report`. `first` is, for each visit,
+        """Return names that also show for what a visit was called: `SELECT of GET /report`. `first` is, for each visit,
         the visit that its client requested."""
         pairs = self.number.astype(np.int64) * len(self.labels) + self.number[first]
         found, number = np.unique(pairs, return_inverse=True)

@@ -33,8 +33,8 @@ class Removable:
     of_holders: Mapping[Line, Times]
     """These requests held the places of a line."""
     still_slow: Mapping[Line, Times]
-    """These of them are very slow without that line, too. A request that computed takes that time less. A request that
-    held a place takes less by the time that it waited for the place."""
+    """These of them are very slow without that line, too. Without it, a request that computed is shorter by that time,
+    and a request that held a place is shorter by its wait for the place."""
     first_attempts: Times
     """For each of the retries, this is the visit of the first attempt."""
     threshold_ns: int
@@ -74,7 +74,7 @@ class Removable:
 
 
 def _slow_without(recorded: Recorded, visits: Times, lasted: Times, threshold_ns: int) -> Times:
-    """Return the requests that are very slow even without the time that `lasted` has for these of their visits."""
+    """Return the requests that are very slow even without the time `lasted` of each of these visits."""
     roots, number = np.unique(recorded.root[visits], return_inverse=True)
     without_ns = np.bincount(number, lasted[visits], len(roots))
     return roots[(recorded.departure - recorded.sent)[roots] - without_ns >= threshold_ns]

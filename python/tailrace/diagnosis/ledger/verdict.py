@@ -223,8 +223,7 @@ class _Bench:
         every = {at: self.seen.slow.clusters[at].vlrt for at in group}
         its, whole = alone[number], sum(every.values()) - sum(alone.values())
         part = (every[number] - its) / whole if whole else every[number] / sum(every.values())
-
-        # The requests that held the places belong to an episode in which most requests waited for these places.
+        # Where most requests of an episode waited for places, the lines are charged with those that held these, too.
         more = every[number] / (every[number] - its) if its * 2 <= every[number] else 1.0
 
         def of_it(remain: int) -> int:

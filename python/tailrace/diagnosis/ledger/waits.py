@@ -42,7 +42,7 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
     ready, held = recorded.sent.copy(), np.full(len(recorded.sent), NONE, dtype=np.uint32)
     most = np.zeros(len(held), dtype=np.int64)
     taken = [_taken(recorded, pools, number) for number in range(len(pools.size))]
-    full = [_full(recorded, *one, pools.size[number]) for number, one in enumerate(taken)]
+    full = [_full(recorded, *one, size) for one, size in zip(taken, pools.size, strict=True)]
     for number, at, others in _callers([calls for calls, _ in taken], pools, choices):
         begin, sent = since[at], recorded.sent[at]
         covered = overlap(full[number], begin, sent)
@@ -103,7 +103,8 @@ def _taken(recorded: Recorded, pools: Pools, number: int) -> tuple[Times, Times]
 
 
 def _full(recorded: Recorded, calls: Times, until: Times, size: int) -> Spans:
-    """Return when all connections of a pool were in use, and no waiting thread was awake."""
+    """Return when all connections of a pool were in use. One that is given back is in use until the thread that waits
+    for it is awake."""
     times = np.concatenate((recorded.sent[calls], until + WAKES_NS))
     order = np.argsort(times, kind="stable")
     times, used = times[order], np.cumsum(np.repeat((1, -1), len(calls))[order])

@@ -268,8 +268,8 @@ impl Group {
     }
 
     /// Reports what the threads of a listening server do now, how often they have waited for a page since
-    /// the last round, how many processes it has, and how many have ended since. How many are runnable or blocked is not known of a process with too many
-    /// threads.
+    /// the last round, how many processes it has, and how many have ended since. How many threads are
+    /// runnable or blocked is not known of a process with too many threads.
     fn tell_states(&self, end: i64, ns: i64, into: &mut Tick) {
         let Some(place) = self.number.filter(|_| self.listens && ns > 0) else {
             return;

@@ -16,44 +16,43 @@ from tailrace.units import SECOND
 
 CAUSE = "restart"
 SAYS = "the restart of {server}"
-PLAIN = "the processes of {origin} ended, and new ones had to begin, which took {origin} away"
+PLAIN = "the restart of its processes kept {origin} from answering"
 METRICS = ("processes_ended", "processes")
 EVENTS = ("k8s OOMKilled", "k8s Error", "k8s Completed", "k8s Terminated")
 """The reader of pods names the end of a container by its reason."""
 COMPUTES = None
 HALF = 0.5
 """If fewer of the processes end, the others go on."""
-WHOLE_SECONDS = SECOND
+MOMENT_NS = SECOND
 """The moments of pods are whole seconds."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
     ended, processes = (seen.view.series(server, metric)[:1] for metric in METRICS)
     losses = [
-        Loss(seen.covered([_without(seen, server, _ends(seen, one, number))]), blur(one))
+        Loss(seen.covered([_away(seen, server, _ends(seen, one, number))]), blur(one))
         for one, number in zip(ended, processes, strict=False)
     ]
     pods = [table for place, table in seen.view.events_of(*EVENTS) if seen.view.means(place, server)]
     if pods:
         moments = np.concatenate([table[:, 0] for table in pods])
-        around = np.column_stack((moments, moments + WHOLE_SECONDS))
-        losses.append(Loss(seen.covered([_without(seen, server, around)])))
+        around = np.column_stack((moments, moments + MOMENT_NS))
+        losses.append(Loss(seen.covered([_away(seen, server, around)])))
     return most(*losses)
 
 
 def _ends(seen: Seen, ended: Series, processes: Series) -> Spans:
     """Return the samples in which at least half of the processes that serve ended. One of several processes only looks
     after the others."""
-    usual = seen.slow.usual(processes)
-    serve = max(usual - 1.0, 1.0)
+    serve = max(seen.slow.usual(processes) - 1.0, 1.0)
     many: NDArray[np.bool_] = np.rint(ended.value) >= max(HALF * serve, 1.0)
     return np.column_stack((ended.begin[many], ended.end[many]))
 
 
-def _without(seen: Seen, server: str, ends: Spans) -> Spans:
+def _away(seen: Seen, server: str, ends: Spans) -> Spans:
     """Return the times from these ends until the server answered again."""
     left: Times = seen.view.stays[server].departures
-    again = np.append(left, ends[-1:, 1] if len(ends) else left[:0])
+    again = np.append(left, ends[-1:, 1])
     until = again[np.minimum(np.searchsorted(left, ends[:, 1], "right"), len(again) - 1)]
     return spans(np.column_stack((ends[:, 0], np.maximum(until, ends[:, 1]))))
 
