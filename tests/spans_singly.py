@@ -126,6 +126,7 @@ def _jaeger(element: Any, names: Names) -> Spans:
         kind = KINDS.get(str(values.get("span.kind")).lower(), "")
         failed = values.get("error") in (True, "true") or values.get("otel.status_code") == "ERROR"
         kept = number_of(values.get("sampler.param")) if values.get("sampler.type") == "probabilistic" else None
+        kept = kept_share("", values) if kept is None else kept
         ids = (text(span.get("traceID")), text(span.get("spanID")), above[0] if above else None)
         service = text(process.get("serviceName"))
         warnings = span.get("warnings")
@@ -213,11 +214,14 @@ class Forest:
         self.others: dict[tuple[str, str], int] = {}
         self.twice = self.backwards = self.moved = self.chosen = 0
         self._containers = array("q")
+        self.shares: set[float] = set()
+        """The shares of traces that samplers kept."""
 
     def add(self, span: Span, moved: bool) -> None:
         if span.end < span.begin:
             self.backwards += 1
             return
+        self.shares |= {span.kept} - {None}
         known = self.servers if span.kind == "server" else self.others
         if known.setdefault((span.trace, span.id), len(self.spans)) != len(self.spans):
             self.twice += 1
@@ -288,7 +292,6 @@ class Visits:
         self.count: Counter[str] = Counter()
         self.skewed = self.orphans = self.cycles = 0
         self.remote: set[str] = set()
-        self.kept = min((span.kept for span in forest.spans if span.kept is not None), default=None)
         called = {forest.above(i) for i, span in enumerate(forest.spans) if span.kind == "server"}
         whole = any(forest.container(i) == _ROOT for i, span in enumerate(forest.spans) if span.kind == "server")
         self.orphans_enter = not whole
@@ -366,8 +369,11 @@ class Visits:
 
     def topology(self) -> Topology:
         calls = sorted(pair for pair in self.calls if pair[0] in self.count)
+        chosen, shares = self.forest.chosen > 0, self.forest.shares
+        same = next(iter(shares)) if len(shares) == 1 and not chosen else None
+        kept = same if same is not None and 0 < same < 1 else None
         return Topology(
-            servers=tuple(Server(name=name) for name in sorted(self.count)),
+            servers=tuple(Server(name=name, kept=kept, chosen=chosen or None) for name in sorted(self.count)),
             calls=tuple(
                 Call(caller=caller, callee=callee, visits_mean=self.calls[caller, callee] / self.count[caller])
                 for caller, callee in calls

@@ -106,8 +106,8 @@ class Spans:
         self.backwards += rows.height - forwards.height
         shares = forwards["kept"].drop_nulls().to_numpy()
         if len(shares):
-            least, largest = self.kept or (shares[0], shares[0])
-            self.kept = min(least, float(shares.min())), max(largest, float(shares.max()))
+            known = [*(self.kept or ()), float(shares.min()), float(shares.max())]
+            self.kept = min(known), max(known)
         self.count += forwards.height
         self._parts.append(forwards.select(*_SCHEMA))
 

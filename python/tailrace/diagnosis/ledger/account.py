@@ -75,7 +75,17 @@ class Account:
     workers: Numbers
     """It holds the number of workers or places of each server, or 0 where it is not known."""
     taken: dict[Line, Shares] = field(default_factory=dict)
+    claimed: dict[Line, Shares] = field(default_factory=dict)
+    """This is what each line would have taken if it had been the only one."""
     losses: dict[Line, Loss] = field(default_factory=dict)
+
+    def left_without(self, without: frozenset[Line], server: str) -> Shares:
+        """Return the capacity that a server would have had without these lines. The other lines would then have taken
+        all that they claim: a pause stops a server, whatever a neighbour takes of its CPU meanwhile."""
+        lines = [line for line in self.taken if line[1] == server and line not in without]
+        others = np.sum([self.claimed.get(line, self.taken[line]) for line in lines], axis=0) if lines else 0.0
+        capacity = self.capacity[self.recorded.number[server]]
+        return np.asarray(np.maximum(capacity, 1.0 - np.minimum(others, 1.0)))
 
     def taken_of(self, server: str, steps: slice = slice(None)) -> Shares:
         """Return what all lines together took of a server in these steps."""
@@ -213,11 +223,10 @@ def _possible(seen: Seen, server: str, losses: dict[Line, Loss]) -> dict[Line, L
 
 
 def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: NDArray[np.bool_]) -> None:
-    """Charge each line with what the server lacked while the line took something. A line with exact times is charged
-    first: while a server is stopped, nothing else can take anything. Other lines that together took more than the
-    server lacked are charged in proportion: the recording does not show which of them it was. The samples do not show
-    when within a sampling interval it was taken. The capacity of the server shows this. What a server without visits
-    lacked is not known, and delayed nothing."""
+    """Charge each line with what the server lacked while the line took something. Lines that together took more than
+    the server lacked are charged in proportion: the recording does not show which of them it was. The samples do
+    not show when within a sampling interval it was taken. The capacity of the server shows this. What a server without
+    visits lacked is not known, and delayed nothing."""
     left = np.where(at_work, np.clip(1.0 - account.capacity[number], 0.0, 1.0), 0.0)
     wanted: dict[Line, Shares] = {}
     for line, loss in losses.items():
@@ -231,12 +240,10 @@ def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: ND
         if took.any() or loss.visits is not None or loss.delays is not None:
             wanted[line] = took
             account.losses[line] = loss
-    for exact in (True, False):
-        its = {line: took for line, took in wanted.items() if (losses[line].blur == 1) is exact}
-        whole = np.sum(list(its.values()), axis=0) if its else np.zeros(len(left))
-        fits = np.minimum(left / np.maximum(whole, LEAST_CAPACITY), 1.0)
-        account.taken |= {line: took * fits for line, took in its.items()}
-        left = left - whole * fits
+    whole = np.sum(list(wanted.values()), axis=0) if wanted else left
+    fits = np.minimum(left / np.maximum(whole, LEAST_CAPACITY), 1.0)
+    account.claimed |= wanted
+    account.taken |= {line: took * fits for line, took in wanted.items()}
 
 
 def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm: Flags) -> None:

@@ -172,10 +172,8 @@ class Trial:
     def _capacity(self, without: frozenset[Line]) -> NDArray[np.float64]:
         account = self._removable.account
         capacity = account.capacity[:, self._first :].copy()
-        for line, share in account.taken.items():
-            if line in without:
-                number = account.recorded.number[line[1]]
-                capacity[number] = np.minimum(capacity[number] + share[self._first :], 1.0)
+        for server in {line[1] for line in without if line in account.taken}:
+            capacity[account.recorded.number[server]] = account.left_without(without, server)[self._first :]
         return capacity
 
     def _places(self, visits: Times) -> Times:
