@@ -114,7 +114,7 @@ impl Capacity {
         let part = |i: &u32| parts[*i as usize];
         let begins: Vec<i64> = if in_turn {
             which.sort_by_key(|i| (part(i).end, part(i).begin));
-            turns(which.iter().map(part), cores)
+            turns(&which.iter().map(part).collect::<Vec<_>>(), cores)
         } else {
             which.iter().map(|i| part(i).begin).collect()
         };
@@ -339,14 +339,17 @@ pub fn in_order(parts: &[Part], server: u32) -> (usize, usize) {
 }
 
 /// When each part, in the order of their ends, is served: the part that leaves next is served,
-/// because a core is free for it.
-fn turns(parts: impl Iterator<Item = Part>, cores: f64) -> Vec<i64> {
+/// because a core is free for it. A core is at work whenever a part is there, also if the one that
+/// leaves next came later: a server that was stopped may go on with any of them.
+fn turns(parts: &[Part], cores: f64) -> Vec<i64> {
     let mut free: BinaryHeap<Reverse<i64>> =
         vec![Reverse(i64::MIN); (cores.ceil() as usize).max(1)].into();
+    let mut came: Vec<i64> = parts.iter().map(|part| part.begin).collect();
+    came.sort_unstable();
     let mut begins = Vec::new();
-    for part in parts {
+    for (part, came) in parts.iter().zip(came) {
         let since = free.pop().map_or(i64::MIN, |Reverse(since)| since);
-        begins.push(part.begin.max(since.min(part.end)));
+        begins.push(came.max(since).min(part.end));
         free.push(Reverse(part.end));
     }
     begins

@@ -165,6 +165,15 @@ fn cores_are_at_work_where_somebody_is_inside() {
 }
 
 #[test]
+fn an_event_loop_is_at_work_although_the_visit_that_leaves_first_came_last() {
+    let program = Program::of(&visits(&[(0, 45), (10, 48), (35, 40)]));
+    let busy = Capacity::of(&program.parts, 0, 1.0, grid(), true).busy(500);
+    for (found, right) in busy.iter().zip([10, 10, 10, 10, 8, 0]) {
+        assert_close(*found as i64, right * MS);
+    }
+}
+
+#[test]
 fn jobs_served_in_turn_do_not_share() {
     let limits = Limits {
         in_turn: true,
