@@ -53,10 +53,7 @@ impl Load<'_> {
         self.open += 1;
         self.asked += 1;
         let now = self.clock.now();
-        if workload.timeout > 0 {
-            let token = u64::from(client.asked) << 32 | u64::from(at);
-            self.deadlines[number].add(now + workload.timeout, token);
-        }
+        let token = u64::from(client.asked) << 32 | u64::from(at);
         if plan.requests_max > 0 && self.asked >= plan.requests_max {
             self.until = i64::MIN;
             self.ended = now;
@@ -64,7 +61,13 @@ impl Load<'_> {
         match client.connection {
             NONE => self.connect(at),
             connection => self.ask_again(at, connection),
+        }?;
+        if workload.timeout > 0 {
+            // A client waits from the moment when it sends, and opening a socket takes its time before.
+            let since = self.clients[at as usize].sent.max(now);
+            self.deadlines[number].add(since + workload.timeout, token);
         }
+        Ok(())
     }
 
     fn connect(&mut self, at: u32) -> Result<()> {
