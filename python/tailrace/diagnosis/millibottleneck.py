@@ -93,15 +93,13 @@ def find(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
     if origin is None or rise is None:
         return None
     usual = per_second(view.stays[origin].departures, slow)
-    interval: tuple[Kind, int] = "overload", rise.end
-    kind, end = interval if overflow.lasting else _interval(view, origin, rise, usual)
+    kind, end = _interval(view, origin, rise, usual, overflow.lasting)
     lasted = (end - rise.begin) / SECOND
     edges = np.array([rise.begin, end])
     throughput = float(view.stays[origin].departed(edges)[0]) / lasted
     arrivals = float(view.asked(origin).arrived(edges)[0]) / lasted
-    resources, sampled = _resources(
-        view, None if overflow.lasting else slow, origin, rise.begin, end, throughput < COLLAPSED * usual
-    )
+    compared, held_up = None if overflow.lasting else slow, throughput < COLLAPSED * usual
+    resources, sampled = _resources(view, compared, origin, rise.begin, end, held_up)
     stall = Stall(
         origin,
         rise.begin,
@@ -123,9 +121,12 @@ def find(view: View, slow: Slow, overflow: Overflow) -> Stall | None:
 _NOT_YET = Finding("millibottleneck", "unknown", "")
 
 
-def _interval(view: View, origin: str, rise: Rise, usual: float) -> tuple[Kind, int]:
-    """Return the kind and the end of a stall. If throughput collapsed, the stall lasts until throughput recovers.
-    Otherwise it lasts until the system's queue stops growing and the origin's queue has shrunk to a half."""
+def _interval(view: View, origin: str, rise: Rise, usual: float, lasting: bool) -> tuple[Kind, int]:
+    """Return the kind and the end of a stall. One that is `lasting` ends with the rise. If throughput collapsed, the
+    stall lasts until throughput recovers. Otherwise it lasts until the system's queue stops growing and the origin's
+    queue has shrunk to a half."""
+    if lasting:
+        return "overload", rise.end
     step = int(min(max(view.window_ns, ANSWERS_PER_STEP / max(usual, 1e-9) * SECOND), SECOND))
     edges = np.arange(rise.begin, max(rise.end, rise.begin + step) + step, step, dtype=np.int64)
     answers = view.stays[origin].departed(edges)
@@ -196,20 +197,20 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
     inside = (series.mean(begin, end) if metric == "cpu_throttled" else series.median(begin, end)) or 0.0
     if metric != "cpu_busy":
         full = inside >= LIMITS[metric] and inside >= 3 * (usual or 0.0)
-        return Resource(
-            metric, series.place, inside, usual, full, f"{_SAYS[metric]} {share(inside)} of the time{usually}"
-        )
+        why = f"{_SAYS[metric]} {share(inside)} of the time{usually}"
+        return Resource(metric, series.place, inside, usual, full, why)
     if inside >= AT_WORK * series.capacity:
         return Resource(metric, series.place, inside, usual, True, f"CPU saturated at {share(inside)}{usually}")
-    # The median of two samples is their mean, but in one of them the server may still have run, or run again.
-    values = series.during(begin, end)
-    least = float(values.min()) if len(values) == 2 else inside
-    if usual is not None and held_up and least <= FROZEN * usual:
-        why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
-        return Resource("frozen", series.place, inside, usual, True, why)
-    if usual is not None and held_up and inside <= STARVED * usual:
-        why = f"CPU withheld: {share(inside)} of a core used (usually {share(usual)}) while its queue was long"
-        return Resource("cpu_withheld", series.place, inside, usual, True, why)
+    if usual is not None and held_up:
+        # The median of two samples is their mean, but in one of them the server may still have run, or run again.
+        values = series.during(begin, end)
+        least = float(values.min()) if len(values) == 2 else inside
+        if least <= FROZEN * usual:
+            why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
+            return Resource("frozen", series.place, inside, usual, True, why)
+        if inside <= STARVED * usual:
+            why = f"CPU withheld: {share(inside)} of a core used{usually} while its queue was long"
+            return Resource("cpu_withheld", series.place, inside, usual, True, why)
     return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)}{usually}")
 
 

@@ -91,8 +91,8 @@ impl From<Drop> for Event {
     }
 }
 
-/// A client opened a connection and then sent nothing for longer than a slow client needs. A server that reads from one
-/// connection at a time has a worker less meanwhile.
+/// A client had a connection and sent nothing, or nothing more of a request that it had begun, for longer than a slow
+/// client needs. A server that reads from one connection at a time has a worker less meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silence {
     pub server: u32,

@@ -4,7 +4,7 @@ For each server and each step of 10 ms: capacity = done + idle + what each cause
 
 steps      time in steps of 10 ms, over the stretches that matter
 recorded   the visits around the very slow requests, as columns that the engine replays
-silences   clients that opened a connection, sent nothing, and held a worker
+silences   clients that had a connection, sent no whole request, and held a worker
 workers    how many workers a server has, and when one took each visit
 limits     what servers and pools allow
 choices    which candidates each balancer had, and which it chose

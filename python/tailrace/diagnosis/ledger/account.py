@@ -82,10 +82,10 @@ class Account:
     def left_without(self, without: frozenset[Line], server: str) -> Shares:
         """Return the capacity that a server would have had without these lines. The other lines would then have taken
         all that they claim: a pause stops a server, whatever a neighbour takes of its CPU meanwhile."""
-        lines = [line for line in self.taken if line[1] == server and line not in without]
-        others = np.sum([self.claimed.get(line, self.taken[line]) for line in lines], axis=0) if lines else 0.0
-        capacity = self.capacity[self.recorded.number[server]]
-        return np.asarray(np.maximum(capacity, 1.0 - np.minimum(others, 1.0)))
+        mine = ((line, share) for line, share in self.taken.items() if line[1] == server and line not in without)
+        others = sum((self.claimed.get(line, share) for line, share in mine), np.zeros(len(self.recorded.steps)))
+        capacity: Shares = self.capacity[self.recorded.number[server]]
+        return np.maximum(capacity, 1.0 - np.minimum(others, 1.0))
 
     def taken_of(self, server: str, steps: slice = slice(None)) -> Shares:
         """Return what all lines together took of a server in these steps."""

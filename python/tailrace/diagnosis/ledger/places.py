@@ -53,8 +53,6 @@ HELD = 0.5
 EXPLAINED = 0.1
 """A number of places explains a queue if at most a tenth as many visits have an unexpected service time with it as
 without it."""
-DOUBLINGS = 32
-"""Each doubling follows calls twice as far. Damaged visits may call each other in a circle, which has no end."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded, since)
-    names = recorded.names.under(_first(recorded.parent))
+    names = recorded.names.under(recorded.root)
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero(recorded.server == number)
         if not len(rows):
@@ -251,17 +249,6 @@ def _here(
         behind,
         known,
     )
-
-
-def _first(parent: Times) -> Times:
-    """Return, for each visit, the visit that its client requested."""
-    first = np.where(parent >= 0, parent, np.arange(len(parent)))
-    for _ in range(DOUBLINGS):
-        further = first[first]
-        if (further == first).all():
-            break
-        first = further
-    return first
 
 
 def _came(recorded: Recorded, rows: Times) -> Times:

@@ -59,10 +59,10 @@ class Names:
         """Return which visits have this name."""
         return np.asarray((self.labels == name)[self.number])
 
-    def under(self, first: Times) -> Names:
-        """Return names that also show for what a visit was called: `SELECT of GET /report`. `first` is, for each visit,
-        the visit that its client requested."""
-        pairs = self.number.astype(np.int64) * len(self.labels) + self.number[first]
+    def under(self, root: Times) -> Names:
+        """Return names that also show for what a visit was called: `SELECT of GET /report`. `root` is, for each visit,
+        the visit at the end of its chain of parents."""
+        pairs = self.number.astype(np.int64) * len(self.labels) + self.number[root]
         found, number = np.unique(pairs, return_inverse=True)
         own, asked = self.labels[found // len(self.labels)], self.labels[found % len(self.labels)]
         both = np.char.add(np.char.add(own, " of "), asked)
