@@ -17,9 +17,7 @@ pub fn cut(bytes: &[u8]) {
     let mut input = Input(bytes);
     let form = FORMS[usize::from(input.byte()) % FORMS.len()];
     let size = usize::from(input.byte()) + 1;
-    let Some(mut cutter) =
-        plan().and_then(|plan| Cutter::new(form, &plan, bytes.len() as u64).ok())
-    else {
+    let Ok(mut cutter) = Cutter::new(form, &plan(), bytes.len() as u64) else {
         return;
     };
     let mut spans = links::Spans::default();
@@ -42,14 +40,14 @@ pub fn cut(bytes: &[u8]) {
 }
 
 /// What python/tailrace/readers/spans.py asks for, in short.
-fn plan() -> Option<Plan> {
+fn plan() -> Plan {
     let key = |name: &str| vec![name.to_owned()];
-    Some(Plan {
+    Plan {
         labels: vec![vec![key("http.request.method"), key("http.route")]],
         otherwise: vec![key("rpc.service"), key("db.operation")],
         outcome: vec![key("http.status_code")],
         peer: key("peer.service"),
         host: vec!["host.name".to_owned(), "ip".to_owned()],
         chosen: key("tailsampling.policy"),
-    })
+    }
 }

@@ -126,6 +126,12 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert broken == []
 
 
+def test_the_index_leads_to_every_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = {index.parent / link for link in LINK.findall(index.read_text())}
+    assert [page for page in DOCUMENTS if index.parent in page.parents and page not in {*linked, index}] == []
+
+
 def test_the_reference_names_every_option_and_command() -> None:
     from tailrace.cli.commands import app
 

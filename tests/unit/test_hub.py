@@ -60,6 +60,16 @@ def deliver(desk: Desk, name: str, host: str, peers: tuple[str, ...] = ()) -> HT
     return desk.done(name, host, said_by(host, peers=peers), 0)
 
 
+def collected(desk: Desk, **neighbours: str) -> str:
+    """The incident that web noticed and has sent; its neighbours, given with their addresses, are asked for theirs."""
+    for host, address in neighbours.items():
+        desk.poll(said_by(host, address), 0)
+    name = desk.notice(noticed("web", peers=tuple(neighbours.values())), 0)
+    assert isinstance(name, str)
+    deliver(desk, name, "web")
+    return name
+
+
 @pytest.mark.usefixtures("still")
 class TestDesk:
     def test_neighbours_in_the_call_graph_are_asked_one_after_the_other(self, tmp_path: Path) -> None:
@@ -110,11 +120,7 @@ class TestDesk:
 
     def test_a_dead_host_is_not_waited_for_and_a_slow_one_has_a_deadline(self, tmp_path: Path) -> None:
         desk = Desk(tmp_path, 60, 10)
-        for host, address in (("dead", "10.0.0.4"), ("slow", "10.0.0.5")):
-            desk.poll(said_by(host, address), 0)
-        name = desk.notice(noticed("web", peers=("10.0.0.4", "10.0.0.5")), 0)
-        assert isinstance(name, str)
-        deliver(desk, name, "web")
+        collected(desk, dead="10.0.0.4", slow="10.0.0.5")
         desk.poll(said_by("slow", "10.0.0.5"), DEAD_S)
         assert desk.due(DEAD_S + 1) == []
         [closed] = desk.due(60)
@@ -123,19 +129,13 @@ class TestDesk:
 
         alone = Desk(tmp_path / "alone", 60, 10)
         alone.folder.mkdir()
-        alone.poll(said_by("dead", "10.0.0.4"), 0)
-        name = alone.notice(noticed("web", peers=("10.0.0.4",)), 0)
-        assert isinstance(name, str)
-        deliver(alone, name, "web")
+        collected(alone, dead="10.0.0.4")
         assert alone.due(DEAD_S - 1) == []
         assert [closed.delivered for closed in alone.due(DEAD_S + 1)] == [["web"]]
 
     def test_a_host_that_is_sending_is_waited_for_although_it_asks_nothing(self, tmp_path: Path) -> None:
         desk = Desk(tmp_path, 60, 10)
-        desk.poll(said_by("large", "10.0.0.4"), 0)
-        name = desk.notice(noticed("web", peers=("10.0.0.4",)), 0)
-        assert isinstance(name, str)
-        deliver(desk, name, "web")
+        name = collected(desk, large="10.0.0.4")
         desk.sends("large", DEAD_S)
         assert desk.due(DEAD_S + 1) == []
         deliver(desk, name, "large")
@@ -143,10 +143,7 @@ class TestDesk:
 
     def test_another_hub_goes_on_with_what_was_collected(self, tmp_path: Path) -> None:
         desk = Desk(tmp_path, 60, 10)
-        desk.poll(said_by("app", "10.0.0.4"), 0)
-        name = desk.notice(noticed("web", peers=("10.0.0.4",)), 0)
-        assert isinstance(name, str)
-        deliver(desk, name, "web")
+        name = collected(desk, app="10.0.0.4")
         (tmp_path / f"incident-damaged{SUFFIX}").mkdir()
         (tmp_path / f"incident-damaged{SUFFIX}" / STATE).write_text('{"begin": "x"')
         again = Desk(tmp_path, 60, 10)
@@ -410,6 +407,13 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def polls(port: int, now: int, *hosts: str) -> None:
+    """These hosts, which have the address of the server, ask the hub what it wants."""
+    for host in hosts:
+        polled = {"host": host, "now": now, "addresses": ["10.78.0.2"]}
+        assert asked(port, "POST", "/v1/poll", json.dumps(polled).encode()) == 200
+
+
 def test_two_hosts_are_one_incident_although_the_hub_was_killed(tmp_path: Path) -> None:
     folder, said, port = tmp_path / "incidents", tmp_path / "said.txt", free_port()
     said.touch()
@@ -417,8 +421,7 @@ def test_two_hosts_are_one_incident_although_the_hub_was_killed(tmp_path: Path) 
     end = time.time_ns()
     watched.noticed(end - 10 * SECOND, end, ["5 requests to web took 950 ms or longer"])
     with hub(folder, port, said):
-        polled = {"host": "server", "now": end, "addresses": ["10.78.0.2"]}
-        assert asked(port, "POST", "/v1/poll", json.dumps(polled).encode()) == 200
+        polls(port, end, "server")
         until(lambda: list(folder.glob(f"*{SUFFIX}/client/recording.json")), said.read_text())
     said.write_text("")
     neighbour = watching(tmp_path, "server", port)
@@ -451,9 +454,7 @@ def test_five_hosts_are_one_incident_although_one_is_dead_one_slow_and_one_sends
         return {host for path in folder.glob(f"*{SUFFIX}/{STATE}") for host in json.loads(path.read_text())["answered"]}
 
     with serving(Desk(folder, 600, 10), port=port):
-        for host in ("dead", "slow", "nonsense", "server"):
-            polled = {"host": host, "now": end, "addresses": ["10.78.0.2"]}
-            assert asked(port, "POST", "/v1/poll", json.dumps(polled).encode()) == 200
+        polls(port, end, "dead", "slow", "nonsense", "server")
         watched = watching(tmp_path, "client", port)
         watched.noticed(end - 10 * SECOND, end, ["5 requests to web took 950 ms or longer"])
         until(lambda: answered() == {"client"}, "the client sends")
@@ -463,9 +464,7 @@ def test_five_hosts_are_one_incident_although_one_is_dead_one_slow_and_one_sends
     name = collecting.name.removesuffix(SUFFIX)
     with serving(again, port=port):
         neighbour = watching(tmp_path, "server", port)
-        for host in ("slow", "nonsense"):
-            polled = {"host": host, "now": end, "addresses": ["10.78.0.2"]}
-            assert asked(port, "POST", "/v1/poll", json.dumps(polled).encode()) == 200
+        polls(port, end, "slow", "nonsense")
         assert asked(port, "PUT", f"/v1/recordings/{name}/nonsense/recording.json", b"[" * 1_000) == 201
         assert asked(port, "POST", f"/v1/done/{name}/nonsense", json.dumps({"host": "nonsense"}).encode()) == 200
         until(lambda: answered() == {"client", "server", "nonsense"}, "the others send")

@@ -12,7 +12,7 @@ from tailrace import units
 from tailrace.bounds import YEAR_NS
 from tailrace.readers.accesslog_layout import TIMERS
 from tailrace.readers.accesslog_lines import status_of
-from tailrace.readers.accesslog_proxies import ENDED, host_of
+from tailrace.readers.accesslog_proxies import ended_by, host_of
 from tailrace.readers.accesslog_rows import (
     DURATION_MAX_NS,
     NONE,
@@ -109,17 +109,13 @@ def _of_envoy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) 
     flags = rows["flags"].cast(pl.String).fill_null("-")
     check(flags.str.len_bytes().is_between(1, _FLAGS_MAX).all())
     code = rows["status"].cast(pl.String)
-    ends = each(flags, lambda flags: ENDED.get(_ended_by(flags or "")), pl.String)
+    ends = each(flags, lambda flags: ended_by(flags or ""), pl.String)
     known = each(code, lambda code: status_of((code or "").rjust(3, "0")), pl.String).fill_null("unknown")
     status = ends.fill_null("abandoned").zip_with(code == "0", known)
     address = each(rows["address"], host_of, pl.String)
     service = scaled(rows["took"], scales.get("took", 1))
     took = np.where(service == NONE, duration, np.minimum(service, duration))
     return _called(status, address, took, ends.zip_with(ends.is_not_null(), status), flags=flags)
-
-
-def _ended_by(flags: str) -> str:
-    return next((flag for flag in flags.split(",") if flag in ENDED), "")
 
 
 def _called(

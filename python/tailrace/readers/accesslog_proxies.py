@@ -39,8 +39,13 @@ _ELB = re.compile(rf"^(\d{{4}}-\d\d-\d\dT\S{{8,20}}Z) \S{{1,200}} {_REST}")
 _CREATED = re.compile(r" (\d{4}-\d\d-\d\dT[\d:.]{8,20}Z) \"")
 _AUTHORITY = re.compile(r"^[a-z0-9]{2,6}://")
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"")
-ENDED = {"DC": "abandoned", "UT": "timeout", "UF": "refused", "UC": "reset", "UR": "reset", "LR": "reset"}
+_ENDED = {"DC": "abandoned", "UT": "timeout", "UF": "refused", "UC": "reset", "UR": "reset", "LR": "reset"}
 """Envoy's flags → what became of a call without a response of the server behind."""
+
+
+def ended_by(flags: str) -> str | None:
+    """What Envoy's flags say became of such a call; None: they say nothing of it."""
+    return next((_ENDED[flag] for flag in flags.split(",") if flag in _ENDED), None)
 
 
 def host_of(address: str | None) -> str | None:
@@ -83,15 +88,15 @@ def _envoy(line: str) -> Line | None:
 def _of_envoy(
     begin: int, took_ms: float, method: str, target: str, code: str, flags: str, size: str, values: Mapping[str, Any]
 ) -> Line:
-    flag = next((flag for flag in flags.split(",") if flag in ENDED), "")
-    own = status_of(code.rjust(3, "0")) if code != "0" else ENDED.get(flag, "abandoned")
+    ended = ended_by(flags)
+    own = status_of(code.rjust(3, "0")) if code != "0" else ended or "abandoned"
     host = host_of(text(values.get("upstream_host")))
     service = number(values.get("upstream_service_time"))
     duration = round(took_ms * units.MILLISECOND)
     ups: tuple[Upstream, ...] = ()
     if host:
         inside = duration if service is None else min(round(service * units.MILLISECOND), duration)
-        ups = (Upstream(host, inside, None, ENDED.get(flag) or own or "unknown"),)
+        ups = (Upstream(host, inside, None, ended or own or "unknown"),)
     flags = "" if flags in ("-", "") else flags
     return Line(begin, False, duration, method, target, own or "unknown", size_of(size), ups, flags=flags)
 

@@ -96,8 +96,9 @@ impl Frames {
             found.damaged += 1;
         }
         if self.unpacked > EXPANSION_FREE + EXPANSION * self.packed.min(self.size) {
-            let many = "its messages expand to more than 128 times their size; unpack it to read all of it";
-            found.stopped = Some(many.to_owned());
+            found.stopped = Some(format!(
+                "its messages expand to more than {EXPANSION} times their size; unpack it to read all of it"
+            ));
         }
     }
 }

@@ -105,16 +105,12 @@ impl Links {
 
     /// The columns `row`, `above` and `container`, and the order.
     pub fn into_columns(self) -> Result<(RecordBatch, Vec<u32>), ArrowError> {
-        let columns: [(&str, ArrayRef, bool); 3] = [
-            ("row", Arc::new(UInt32Array::from(self.row)), false),
-            ("above", Arc::new(Int64Array::from(self.above)), false),
-            (
-                "container",
-                Arc::new(Int64Array::from(self.container)),
-                false,
-            ),
+        let columns: [(&str, ArrayRef); 3] = [
+            ("row", Arc::new(UInt32Array::from(self.row))),
+            ("above", Arc::new(Int64Array::from(self.above))),
+            ("container", Arc::new(Int64Array::from(self.container))),
         ];
-        let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
+        let rows = RecordBatch::try_from_iter(columns)?;
         Ok((rows, self.order))
     }
 

@@ -194,21 +194,15 @@ impl ProcessesProbe {
             let mut states = member.states.unwrap_or_default();
             let earlier = before.map_or(states.major_faults, |states| states.major_faults);
             states.major_faults = states.major_faults.saturating_sub(earlier);
-            for &group in &member.groups {
-                if let Some(group) = groups.get_mut(group) {
-                    group.states.add(states);
-                    group.processes += 1;
-                }
-            }
+            each(groups, member, |group| {
+                group.states.add(states);
+                group.processes += 1;
+            });
             if rests {
                 return true;
             }
             let Some(now) = sys::process_cpu_ns(*pid) else {
-                for &group in &member.groups {
-                    if let Some(group) = groups.get_mut(group) {
-                        group.ended += 1;
-                    }
-                }
+                each(groups, member, |group| group.ended += 1);
                 return false;
             };
             let used = (now - std::mem::replace(&mut member.used, now)).max(0);
@@ -219,11 +213,7 @@ impl ProcessesProbe {
             };
             let idle = used <= little;
             member.idle = if idle { (member.idle + 1).min(REST) } else { 0 };
-            for &group in &member.groups {
-                if let Some(group) = groups.get_mut(group) {
-                    group.used += used;
-                }
-            }
+            each(groups, member, |group| group.used += used);
             true
         });
     }
@@ -251,6 +241,15 @@ impl ProcessesProbe {
             group.tell(group.used, at, into);
             group.seen = group.used;
             group.tell_states(at, round_ns, into);
+        }
+    }
+}
+
+/// Does this to each group of a process.
+fn each(groups: &mut [Group], member: &Member, mut change: impl FnMut(&mut Group)) {
+    for &number in &member.groups {
+        if let Some(group) = groups.get_mut(number) {
+            change(group);
         }
     }
 }
