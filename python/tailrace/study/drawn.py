@@ -158,16 +158,27 @@ def response(run: Measured, place: str, window: int, interaction: str | None = N
 
 def queue_of(run: Measured, place: str, window: int, interaction: str) -> pl.DataFrame:
     """The largest number of simultaneous requests of one interaction in each server."""
-    visits, server = run.visits(place, interaction), pl.col("server").cast(pl.String)
-    begins = visits.select(at=pl.col("arrival") - run.begin, label=server, step=pl.lit(1, pl.Int64))
-    ends = visits.select(at=pl.col("departure") - run.begin, label=server, step=pl.lit(-1, pl.Int64))
+    begin, end = (pl.col(moment) - run.begin for moment in ("arrival", "departure"))
+    visits = run.visits(place, interaction).select(label=pl.col("server").cast(pl.String), begin=begin, end=end)
     # each window begins with what the one before it ended with, where no visit begins or ends
     grid = pl.DataFrame({"at": np.arange(-(-run.length // window)) * window}).lazy()
-    looks = grid.join(visits.select(label=server).unique(), how="cross").with_columns(step=pl.lit(0, pl.Int64))
+    looks = grid.join(visits.select("label").unique(), how="cross")
+    found = inside(visits, looks).filter(pl.col("at") < run.length)
+    return found.group_by("label", window=pl.col("at") // window * window).agg(pl.col("value").max()).collect()
+
+
+def inside(stays: pl.LazyFrame, looks: pl.LazyFrame | None = None) -> pl.LazyFrame:
+    """How many of the stays (`label`, `begin`, `end`) of each label there are at a time: `label`, `at`, `value`. Each
+    begin, each end and each of the `looks` (`label`, `at`) has a row."""
+    moments = [
+        stays.select("label", at="begin", step=pl.lit(1, pl.Int64)),
+        stays.select("label", at="end", step=pl.lit(-1, pl.Int64)),
+    ]
+    if looks is not None:
+        moments.append(looks.select("label", "at", step=pl.lit(0, pl.Int64)))
     # at the same instant, departures come before arrivals
-    steps = pl.concat([begins, ends, looks], how="diagonal").filter(pl.col("at") < run.length).sort("at", "step")
-    inside = steps.with_columns(value=pl.col("step").cum_sum().over("label").cast(pl.Float64))
-    return inside.group_by("label", window=pl.col("at") // window * window).agg(pl.col("value").max()).collect()
+    steps = pl.concat(moments).sort("at", "step")
+    return steps.select("label", "at", value=pl.col("step").cum_sum().over("label").cast(pl.Float64))
 
 
 SERIES: dict[str, Callable[[Measured, str, int], pl.DataFrame]] = {

@@ -219,12 +219,8 @@ def assigned_share(run: Measured, server: str, place: str, begin: int, end: int)
 def assigned_max(run: Measured, place: str) -> float:
     """The most simultaneous requests that went to one server of a place, counted from the callers' logs: from when a
     caller got a worker until it answered, including requests that wait for a connection."""
-    calls = run.assigned(place).unique()
-    begins = calls.select("server", time="start", step=pl.lit(1))
-    ends = calls.select("server", time="departure", step=pl.lit(-1))
-    # at the same instant, departures come before arrivals
-    steps = pl.concat([begins, ends]).sort("time", "step").select(pl.col("step").cum_sum().over("server").max())
-    return _number(steps.collect().item())
+    calls = run.assigned(place).unique().select(label="server", begin="start", end="departure")
+    return _number(drawn.inside(calls).select(pl.col("value").max()).collect().item())
 
 
 def collection_per_minute(run: Measured, place: str) -> float:

@@ -64,11 +64,9 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
     nodes = places.nodes(experiment)
     addresses = net.addresses([CLIENTS, *nodes])
     net.up(site, ledger, addresses, sysctls)
-    hierarchies = mounted()
     every = sorted(os.sched_getaffinity(0))
-    top = _top(Group(hierarchies, site.group), ledger, _listed(every))
-    cpus = {CLIENTS: _listed(every[:1]), MONITORS: _listed(every[:1]), **pinned(experiment, every)}
-    found = Nodes(site, addresses, cpus, {}, top)
+    cpus = {CLIENTS: listed(every[:1]), MONITORS: listed(every[:1]), **pinned(experiment, every)}
+    found = Nodes(site, addresses, cpus, {}, top(site, ledger, every))
     for node, on in cpus.items():
         found.group(node).make(on, WATCHERS if node in (CLIENTS, MONITORS) else 1.0)
         cores = nodes[node].cores if node in nodes else 1.0
@@ -80,20 +78,21 @@ def up(site: Site, ledger: Ledger, experiment: Experiment, sysctls: dict[str, st
         if tier.quota:
             room.group.limit(tier.quota.time, tier.quota.period)
     found.rooms[CLIENTS] = found.beside(CLIENTS, "load")
-    found.rooms[MONITORS] = Room(None, Group(hierarchies, f"{top.path}/{MONITORS}/all").make(cpus[MONITORS]))
+    found.rooms[MONITORS] = Room(None, found.group(f"{MONITORS}/all").make(cpus[MONITORS]))
     found.rooms[MONITORS].group.be_prompt()
     return found
 
 
-def _top(group: Group, ledger: Ledger, cpus: str) -> Group:
+def top(site: Site, ledger: Ledger, cpus: list[int]) -> Group:
     """The group that contains all others."""
+    group = Group(mounted(), site.group)
     there = group.known_by()
     remove = f"rmdir {' '.join(f'{root}/{group.path}' for root in there)}"
     refuse_taken(f"a control group {group.path}", bool(there), remove)
     ledger.note("group", group.path)
     group.place()
     ledger.made("group", group.path, json.dumps(group.known_by()))
-    return group.make(cpus, SHIELD)
+    return group.make(listed(cpus), SHIELD)
 
 
 def pinned(experiment: Experiment, every: list[int]) -> dict[str, str]:
@@ -118,7 +117,7 @@ def pinned(experiment: Experiment, every: list[int]) -> dict[str, str]:
         for node, cores in wanted.items():
             choice = (given or [first])[turn:] + (given or [first])[:turn]
             spare = [cpu for cpu in every if cpu not in choice]
-            found[node] = _listed([*choice, *spare][:cores])
+            found[node] = listed([*choice, *spare][:cores])
             turn = (turn + cores) % len(given or [first])
     return found
 
@@ -135,5 +134,5 @@ def _rank(experiment: Experiment, tier: str) -> int:
     return 1 if experiment.tiers[tier].role == "app" else 2
 
 
-def _listed(cpus: list[int]) -> str:
+def listed(cpus: list[int]) -> str:
     return ",".join(str(cpu) for cpu in sorted(cpus))

@@ -18,6 +18,7 @@ from typing import Any
 
 from tailrace.errors import TailraceError, cannot_write
 from tailrace.testbed import net
+from tailrace.testbed.site import Site
 from tailrace.testbed.system import System
 
 if sys.version_info >= (3, 14):
@@ -94,13 +95,18 @@ def plan(system: System) -> dict[str, Any]:
             for name, (group, _) in nodes.groups().items()
         ],
         "ports": sorted({setting.at.port for setting in system.settings.values()}),
-        "packets": {
-            "interfaces": [{"name": net.BRIDGE, "netns": str(net.NAMED / nodes.site.namespace(net.SWITCH))}],
-            "promiscuous": True,
-            "snap": SNAP,
-            "ring_bytes": RING_BYTES,
-            "raw": True,
-        },
+        "packets": packets(nodes.site),
+    }
+
+
+def packets(site: Site) -> dict[str, Any]:
+    """All packets that pass the bridge."""
+    return {
+        "interfaces": [{"name": net.BRIDGE, "netns": str(net.NAMED / site.namespace(net.SWITCH))}],
+        "promiscuous": True,
+        "snap": SNAP,
+        "ring_bytes": RING_BYTES,
+        "raw": True,
     }
 
 

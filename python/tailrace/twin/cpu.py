@@ -16,7 +16,7 @@ from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.collection import CAUSE as COLLECTION
-from tailrace.diagnosis.ledger.steps import Shares, Steps
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
@@ -63,7 +63,7 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
         busy = account.busy(server)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
         kept_off = _kept_off(mine, busy) & (server not in beside)
-        lost |= _fitted(mine, used, kept_off, sample_of(own, seen.steps))
+        lost |= _fitted(mine, used, kept_off, own.which(seen.steps.middles))
         left = 1.0 - sum((lost[line] for line in mine), np.zeros(len(used)))
         collects = mine.get((COLLECTION, server), np.zeros(len(used))) > 0.0
         usual = ~(collects | kept_off)
@@ -79,11 +79,6 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
 def own_use(view: View, server: str) -> Series | None:
     """The CPU use of the server itself, without that of others on its node."""
     return next((series for series in view.series(server, "cpu_busy") if view.is_own(series.place, server)), None)
-
-
-def sample_of(series: Series, steps: Steps) -> Times:
-    """The number of the sample in which each step lies."""
-    return series.which(steps.middles)
 
 
 def _speed(seen: Seen, server: str) -> Shares:

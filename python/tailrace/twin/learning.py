@@ -145,14 +145,11 @@ def _waiting(needs: Demands) -> frozenset[str]:
 def _tiers(
     fits: Limits, kinds: Tree, found: Structure, on: Machines, weights: Mapping[str, float], waiting: frozenset[str]
 ) -> dict[str, Any]:
-    """In the engine, a visit that waits holds its event loop. A real event loop goes on with other visits meanwhile, so
-    a tier with such visits gets any number of threads."""
     pairs: dict[str, set[str]] = {tier: set() for tier in found.members}
     for number in kinds.label:
         pairs[kinds.kinds[number].tier] |= {kinds.kinds[callee].tier for callee in kinds.calls_of(number)}
     return {
-        tier: (own := fits.tier(tier))
-        | ({"workers": 0} if own.get("kind") == "async" and tier in waiting else {})
+        tier: fits.tier(tier, tier in waiting)
         | on.of_tier(servers)
         | ({"weight": weights[servers[0]]} if servers[0] in weights else {})
         | {"calls": {callee: fits.calls(tier, callee) for callee in sorted(pairs[tier])}}

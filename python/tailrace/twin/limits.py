@@ -53,8 +53,10 @@ class Limits:
     structure: Structure
     unknowns: list[Unknown] = field(default_factory=list)
 
-    def tier(self, name: str) -> dict[str, Any]:
-        """The keys of `[tiers.NAME]` that say how many requests fit into a server."""
+    def tier(self, name: str, waits: bool) -> dict[str, Any]:
+        """The keys of `[tiers.NAME]` that say how many requests fit into a server. In the engine, a visit that waits
+        holds its event loop. A real event loop goes on with other visits meanwhile, so an asynchronous tier that
+        `waits` without computing gets any number of threads."""
         servers = self.structure.members[name]
         server = max(servers, key=lambda one: len(lost_at(self.view, one)))
         known = self.view.topology.server(server) or Server(name=server)
@@ -64,7 +66,8 @@ class Limits:
         found["backlog"] = known.backlog or DEFAULT_BACKLOG
         light = max((known.queue_max or 0) - found["backlog"] - 1, 0)
         if known.kind == "async":
-            return found | {"kind": "async", "light_queue": light or LIGHT_QUEUE}
+            threads = {"workers": 0} if waits else {}
+            return found | {"kind": "async", "light_queue": light or LIGHT_QUEUE} | threads
         workers = int(self.account.workers[self.account.recorded.number[server]])
         if not workers:
             longest, datum = self.view.stays[server].longest, f"workers of {server} in topology.toml"

@@ -16,7 +16,7 @@ from tailrace.diagnosis.ledger.losses.neighbour import CAUSE as NEIGHBOUR
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.view import View
-from tailrace.twin.cpu import own_use, sample_of
+from tailrace.twin.cpu import own_use
 from tailrace.twin.structure import Structure
 
 LEAST = 5
@@ -114,6 +114,6 @@ def _used(seen: Seen, account: Account, server: str) -> tuple[Shares, Shares] | 
     if own is None:
         return None
     busy = np.array(account.replay.busy(account.recorded.number[server])) / STEP_NS
-    sample, size = sample_of(own, seen.steps), len(own.end)
+    sample, size = own.which(seen.steps.middles), len(own.end)
     count = np.maximum(np.bincount(sample, minlength=size), 1)
     return own.value, np.bincount(sample, weights=busy, minlength=size) / count

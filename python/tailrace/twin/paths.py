@@ -24,6 +24,8 @@ EDGE_NS = MILLISECOND
 """A stall lasts so much longer than from its first to its last lost packet."""
 RETRIES = 15
 """The default of Linux's `tcp_retries2`."""
+OF_DATA = tuple(REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
+"""When Linux repeats data on a kept connection: after 0.2, 0.6, 1.4 s …"""
 
 
 def holes(account: Account, found: Structure) -> list[dict[str, Any]]:
@@ -57,14 +59,7 @@ def _of(account: Account, found: Structure, server: str, late: Times) -> Iterato
 def _lost(recorded: Recorded, visit: int) -> Times:
     """When the lost packets of a late visit were sent."""
     took = int(recorded.arrival[visit] - recorded.sent[visit])
-    first = recorded.schedule[0]
-    again = np.array(recorded.schedule) if took + LATE_NS >= first else _of_data(took)
+    again = np.array(recorded.schedule if took + LATE_NS >= recorded.schedule[0] else OF_DATA)
     moments: NDArray[np.int64] = np.concatenate(([0], again[again + LATE_NS < took])).astype(np.int64)
     sent: Times = recorded.sent[visit] + moments
     return sent
-
-
-def _of_data(took: int) -> Times:
-    """Linux repeats data on a kept connection after 0.2, 0.6, 1.4 s …, at most `RETRIES` times."""
-    moments = (REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
-    return np.array([moment for moment in moments if moment < took], dtype=np.int64)

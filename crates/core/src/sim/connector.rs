@@ -341,6 +341,15 @@ impl<S: Sink> Sim<'_, S> {
         self.connect(child)
     }
 
+    /// The call whose answers a stay waits for.
+    #[inline(always)]
+    pub(super) fn call_of(&self, caller: u32) -> Option<Call> {
+        match self.steps[self.stays[caller].step as usize - 1] {
+            Step::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+
     /// Replaces a call that could not connect: nothing was sent, so another candidate can be tried.
     #[cold]
     fn another(&mut self, child: u32) -> Option<u32> {
@@ -350,9 +359,7 @@ impl<S: Sink> Sim<'_, S> {
         if !self.may_ask_another(child) {
             return None;
         }
-        let Step::Call(call) = self.steps[self.stays[parent].step as usize - 1] else {
-            return None;
-        };
+        let call = self.call_of(parent)?;
         let another = self.child(parent, &call);
         let a = &mut self.stays[another];
         (a.tried, a.tried_again, a.forced) = (tried, tried_again, forced);
@@ -364,8 +371,7 @@ impl<S: Sink> Sim<'_, S> {
     fn may_ask_another(&self, child: u32) -> bool {
         let c = &self.stays[child];
         let connector = &self.connectors[c.connector as usize];
-        let step = &self.steps[self.stays[c.parent].step as usize - 1];
-        let to_all = matches!(step, Step::Call(call) if call.all);
+        let to_all = self.call_of(c.parent).is_some_and(|call| call.all);
         connector.settings.recover > 0 && connector.chooses() && !to_all
     }
 
@@ -427,7 +433,7 @@ impl<S: Sink> Sim<'_, S> {
             }
             p.out -= 1;
         }
-        let (out, more, step) = (p.out, p.to_call, p.step);
+        let (out, more) = (p.out, p.to_call);
         self.gives_back(number, pool, counted);
         if let Some(another) = another {
             return self.seek(another);
@@ -436,7 +442,7 @@ impl<S: Sink> Sim<'_, S> {
             return None;
         }
         if more > 0 {
-            if let Step::Call(call) = self.steps[step as usize - 1] {
+            if let Some(call) = self.call_of(parent) {
                 return self.begin_calls(parent, &call);
             }
         }

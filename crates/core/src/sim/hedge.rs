@@ -1,7 +1,6 @@
 //! Calls whose answer takes long are sent a second time, to another candidate. The first answer
 //! counts; the other call goes on without its caller.
 
-use super::program::Step;
 use super::server::GoesOn;
 use super::stay::{Status, NONE};
 use super::tables::Sink;
@@ -18,12 +17,7 @@ impl<S: Sink> Sim<'_, S> {
         }
         c.hedges = 0;
         let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate);
-        let Step::Call(call) = self.steps[self.stays[parent].step as usize - 1] else {
-            return None;
-        };
-        if call.all {
-            return None;
-        }
+        let call = self.call_of(parent).filter(|call| !call.all)?;
         let second = self.child(parent, &call);
         self.looks_at_states(second);
         if self.connectors[number].chooses() {
@@ -33,24 +27,21 @@ impl<S: Sink> Sim<'_, S> {
             self.stays.remove(second);
             return None;
         };
-        self.stays[second].candidate = chosen;
-        if self.connectors[number].settings.pool.is_none() {
-            self.pair(first, second);
-            return self.send_out(second);
-        }
-        let pool = self.connectors[number].pool_of(&self.stays[parent], chosen);
+        let connector = &self.connectors[number];
+        let pooled = connector.settings.pool.is_some();
+        let pool = connector.pool_of(&self.stays[parent], chosen);
         let light = self.plan.classes[self.stays[parent].class as usize].light;
-        if !self.may_take(pool, light) {
+        if pooled && !self.may_take(pool, light) {
             self.stays.remove(second);
             return None;
         }
-        self.pair(first, second);
-        self.take(second, pool)
-    }
-
-    fn pair(&mut self, first: u32, second: u32) {
-        self.stays[first].other = second;
-        self.stays[second].other = first;
+        (self.stays[first].other, self.stays[second].other) = (second, first);
+        self.stays[second].candidate = chosen;
+        if pooled {
+            self.take(second, pool)
+        } else {
+            self.send_out(second)
+        }
     }
 
     /// One call of a pair has ended. Returns whether its caller goes on with it: a failed one leaves

@@ -233,9 +233,10 @@ impl<S: Sink> Sim<'_, S> {
         }
         let epoch = self.plan.epoch;
         let class = &self.plan.classes[s.class as usize];
-        let (caller, parent) = match s.is_root() {
-            true => (0, NO_ID),
-            false => (s.caller | CALLER_IS_SERVER, s.caller_visit),
+        let (caller, parent) = if s.is_root() {
+            (0, NO_ID)
+        } else {
+            (s.caller | CALLER_IS_SERVER, s.caller_visit)
         };
         let visit = Visit {
             visit: s.visit,
