@@ -29,6 +29,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
 FLOWSCOPE = HERE / "flowscope-driver/target/release/flowscope-driver"
@@ -152,16 +156,6 @@ def table(runs: list[Run], size: int) -> str:
     return "\n".join(lines)
 
 
-def machine() -> dict[str, object]:
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return {
-        "cpu": model[1] if model else platform.machine(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("capture", type=Path)
@@ -191,7 +185,7 @@ def main() -> None:
         RESULTS.mkdir(exist_ok=True)
         kept = {
             "capture": {"bytes": size, "made_by": "benches/decode/generate.sh"},
-            "machine": machine(),
+            "machine": {**machine.about(), "python": platform.python_version()},
             "commands": {
                 c.name: [Path(part).name if part.startswith("/") else part for part in c.command] for c in chosen
             },

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 RESULTS = Path(__file__).parents[1] / "results" / "diagnose.json"
 TABLE = Path(__file__).with_name("table.md")
@@ -83,10 +86,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         names = [arguments.only] if arguments.only else list(CASES)
         cases = {name: measured(name, arguments.requests, arguments.runs, Path(folder)) for name in names}
-    load = [round(one, 1) for one in os.getloadavg()]
-    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "load": load}
+    load = machine.load()
+    about = {"command": sys.argv, "machine": {**machine.about(), "load": load}}
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"command": sys.argv, "machine": machine, "cases": cases}, indent=1) + "\n")
+    RESULTS.write_text(json.dumps({**about, "cases": cases}, indent=1) + "\n")
     rows = [row(name, one["medians"]) for name, one in cases.items()]
     where = f"on {os.cpu_count()} cores. Other programs used them, too: the load average was {load[0]} at the end."
     of = f"Medians of {arguments.runs} runs" if arguments.runs > 1 else "One run"

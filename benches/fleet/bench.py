@@ -20,7 +20,6 @@ import argparse
 import http.client
 import json
 import os
-import platform
 import shutil
 import signal
 import socket
@@ -41,6 +40,10 @@ import pyarrow.parquet as pq
 
 from tailrace.hub.reporting import Address, Reporter
 from tailrace.units import SECOND
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parents[1] / "tests" / "golden" / "hub"
@@ -107,7 +110,6 @@ def until(holds: Callable[[], object], what: str) -> None:
 class Hub:
     folder: Path
     port: int
-    most: int
     said: Path
     process: subprocess.Popen[bytes]
 
@@ -116,16 +118,19 @@ class Hub:
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
 
-    def rss_mib(self, what: str = "VmRSS") -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.partition(f"{what}:")[2].split(maxsplit=1)[0]) / 1024
+    def memory_mib(self, what: str = "VmRSS") -> float:
+        return round(machine.memory_mib(self.process.pid, what), 1)
+
+    def has(self, hosts: int) -> None:
+        until(lambda: self.said.read_text().count("is there") == hosts, "all hosts are there")
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
 
 
-def started(folder: Path, port: int, most: int = 200) -> Hub:
+@contextmanager
+def started(folder: Path, port: int, most: int = 200) -> Iterator[Hub]:
     said = folder.with_suffix(".txt")
     secret = folder.with_name("token")
     secret.write_text(TOKEN)
@@ -133,8 +138,12 @@ def started(folder: Path, port: int, most: int = 200) -> Hub:
     with said.open("wb") as out:
         command = (sys.executable, "-m", "tailrace", *words, "--wait", f"{WAIT_S}s", "--most", str(most))
         process = subprocess.Popen(command, stdout=out, stderr=out)
-    until(lambda: b"hub at" in said.read_bytes() or process.poll() is not None, "the hub starts")
-    return Hub(folder, port, most, said, process)
+    hub = Hub(folder, port, said, process)
+    try:
+        until(lambda: b"hub at" in said.read_bytes() or process.poll() is not None, "the hub starts")
+        yield hub
+    finally:
+        hub.kill()
 
 
 def free_port() -> int:
@@ -189,35 +198,27 @@ def outcome(hub: Hub, begin: float) -> dict[str, Any]:
 
 
 def idle(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    hub = started(folder / "incidents", free_port())
-    with fleet(folder, options.hosts, hub.port):
-        until(lambda: hub.said.read_text().count("is there") == options.hosts, "all hosts are there")
+    with started(folder / "incidents", free_port()) as hub, fleet(folder, options.hosts, hub.port):
+        hub.has(options.hosts)
         before = hub.cpu_s()
         time.sleep(options.idle)
         used = hub.cpu_s() - before
-        found = {"hub_cores": round(used / options.idle, 4), "hub_rss_mib": round(hub.rss_mib(), 1)}
-    hub.kill()
-    return found
+        return {"hub_cores": round(used / options.idle, 4), "hub_rss_mib": hub.memory_mib()}
 
 
 def together(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    hub = started(folder / "incidents", free_port())
-    with fleet(folder, options.hosts, hub.port) as hosts:
-        until(lambda: hub.said.read_text().count("is there") == options.hosts, "all hosts are there")
+    with started(folder / "incidents", free_port()) as hub, fleet(folder, options.hosts, hub.port) as hosts:
+        hub.has(options.hosts)
         before, begin = hub.cpu_s(), all_notice(hosts)
         until(lambda: delivered(hub) == options.hosts, "all hosts have sent")
         sent = time.monotonic() - begin
         found = {"sent_s": round(sent, 1), **outcome(hub, begin)}
-        found |= {"cpu_s": round(hub.cpu_s() - before, 1), "hub_rss_mib_max": round(hub.rss_mib("VmHWM"), 1)}
-    hub.kill()
-    return found
+        return found | {"cpu_s": round(hub.cpu_s() - before, 1), "hub_rss_mib_max": hub.memory_mib("VmHWM")}
 
 
 def faults(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    port = free_port()
-    hub = started(folder / "incidents", port)
-    with fleet(folder, options.hosts, port) as hosts:
-        until(lambda: hub.said.read_text().count("is there") == options.hosts, "all hosts are there")
+    with started(folder / "incidents", free_port()) as hub, fleet(folder, options.hosts, hub.port) as hosts:
+        hub.has(options.hosts)
         dead, slow = hosts[-1], hosts[-2]
         dead._stop.set()
         slow._answer = lambda one: None  # type: ignore[method-assign]
@@ -225,12 +226,11 @@ def faults(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         until(lambda: delivered(hub) >= options.hosts // 2, "half of the hosts have sent")
         hub.kill()
         before = delivered(hub)
-        hub = started(hub.folder, port)
-        found = {"delivered_before_the_kill": before, **outcome(hub, begin)}
+        with started(hub.folder, hub.port) as again:
+            found = {"delivered_before_the_kill": before, **outcome(again, begin)}
         said = hub.said.read_text()
-        found["without"] = sorted(host._host for host in (dead, slow) if f"{host._host} did not answer in time" in said)
-    hub.kill()
-    return found
+        late = sorted(host._host for host in (dead, slow) if f"{host._host} did not answer in time" in said)
+        return {**found, "without": late}
 
 
 def posted(connection: http.client.HTTPConnection, path: str, message: dict[str, Any]) -> int:
@@ -243,9 +243,8 @@ def posted(connection: http.client.HTTPConnection, path: str, message: dict[str,
 
 def many(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Each is a minute from the last; a host that is refused because four are open tries again."""
-    hub = started(folder / "incidents", free_port(), WRITTEN)
     begin, busy = time.monotonic(), 0
-    with fleet(folder, 2, hub.port):
+    with started(folder / "incidents", free_port(), WRITTEN) as hub, fleet(folder, 2, hub.port):
         connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=60)
         now = time.time_ns()
         for number in range(options.incidents):
@@ -257,16 +256,14 @@ def many(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
                 time.sleep(0.5)
         until(lambda: not list(hub.folder.glob("*.collecting")), "all are explained")
         said = hub.said.read_text()
-        found = {
+        return {
             "written": len(explained(hub)),
             "reported_only": said.count("(--most)"),
             "busy_answers": busy,
             "wall_s": round(time.monotonic() - begin, 1),
-            "hub_rss_mib_max": round(hub.rss_mib("VmHWM"), 1),
+            "hub_rss_mib_max": hub.memory_mib("VmHWM"),
             "cpu_s": round(hub.cpu_s(), 1),
         }
-    hub.kill()
-    return found
 
 
 PARTS = {part.__name__: part for part in (idle, together, faults, many)}
@@ -281,7 +278,7 @@ def main() -> None:
     parser.add_argument("--save", metavar="NAME", help="write the numbers to benches/results/NAME.json")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    found: dict[str, Any] = {"machine": platform.machine(), "cores": os.cpu_count(), "load_before": os.getloadavg()}
+    found: dict[str, Any] = {"machine": {**machine.about(), "load": machine.load()}}
     for name in options.only:
         with tempfile.TemporaryDirectory() as temporary:
             found[name] = PARTS[name](Path(temporary), options)

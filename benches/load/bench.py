@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import resource
 import socket
@@ -37,6 +36,10 @@ from tailrace.load import plain
 from tailrace.load.lowering import Settings, Share
 from tailrace.load.running import load
 from tailrace.load.targets import aim
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -167,14 +170,9 @@ def main() -> None:
         if "clients" in options.only:
             runs.append(clients(url, server, Path(temporary)))
     if options.save:
-        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
         kept = {
             "command": f"benches/load/bench.py {' '.join(sys.argv[1:])}",
-            "machine": {
-                "cpu": found[1] if found else platform.machine(),
-                "cores": os.cpu_count(),
-                "kernel": platform.release(),
-            },
+            "machine": machine.about(),
             "load_before": load_before,
             "load_after": os.getloadavg(),
             "runs": [asdict(run) for run in runs],

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -24,6 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import files
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 RUNS = 3
 KEYS = files.CAPTURES / "tls.keys"
@@ -169,9 +172,8 @@ def main() -> None:
             measured.append(measure(row))
             print(json.dumps(measured[-1]), flush=True)
     if options.out:
-        load = [round(one, 1) for one in os.getloadavg()]
-        machine = {"machine": platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "load": load}
-        options.out.write_text(json.dumps({"command": sys.argv, "machine": machine, "rows": measured}, indent=1) + "\n")
+        about = {"command": sys.argv, "machine": {**machine.about(), "load": machine.load()}}
+        options.out.write_text(json.dumps({**about, "rows": measured}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

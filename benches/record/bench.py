@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import signal
 import statistics
@@ -38,6 +37,10 @@ import polars as pl
 import windows
 
 from tailrace.recorder import Node, Plan
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 RESULTS = hosts.HERE.parent / "results"
 INTERVAL_MS = 50.0
@@ -219,13 +222,7 @@ def saved(options: argparse.Namespace) -> dict[str, Any]:
 def save(options: argparse.Namespace, found: dict[str, Any], load_before: tuple[float, ...]) -> None:
     """Parts that were not measured stay as they were."""
     kept = saved(options)
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    machine = {
-        "cpu": cpu[1] if cpu else platform.machine(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-    }
-    about = {"command": f"benches/record/bench.py {' '.join(sys.argv[1:])}", "machine": machine}
+    about = {"command": f"benches/record/bench.py {' '.join(sys.argv[1:])}", "machine": machine.about()}
     about |= {"load_before": load_before, "load_after": os.getloadavg()}
     found_now = {name: {**about, "runs": runs} for name, runs in found.items()}
     raw_results(options).parent.mkdir(exist_ok=True)

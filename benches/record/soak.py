@@ -29,6 +29,10 @@ from pathlib import Path
 
 import hosts
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
+
 RESULTS = hosts.HERE.parent / "results"
 EVERY_S = 10
 FROZEN_S = 1.2
@@ -49,11 +53,6 @@ class Soak:
     cpu_s: list[float] = field(default_factory=list)
 
 
-def resident_mib(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split(maxsplit=1)[0]) / 1024
-
-
 def decoder_of(watch: int) -> int:
     """The child that decodes packets."""
     for task in Path(f"/proc/{watch}/task").iterdir():
@@ -71,8 +70,8 @@ def size_mib(folder: Path) -> float:
 def sample(soak: Soak, watch: int, folder: Path, begin: float) -> None:
     decoder = decoder_of(watch)
     soak.seconds.append(round(time.monotonic() - begin))
-    soak.watch_mib.append(round(resident_mib(watch), 1))
-    soak.decoder_mib.append(round(resident_mib(decoder), 1))
+    soak.watch_mib.append(round(machine.memory_mib(watch), 1))
+    soak.decoder_mib.append(round(machine.memory_mib(decoder), 1))
     soak.files.append(sum(len(list(Path(f"/proc/{process}/fd").iterdir())) for process in (watch, decoder)))
     soak.folder_mib.append(round(size_mib(folder), 1))
     soak.packets.append(hosts.packets())

@@ -13,7 +13,6 @@ import argparse
 import importlib.metadata
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,10 @@ import pyarrow.parquet as pq
 from engines import DECODE, ENGINES
 from rich.console import Console
 from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = dict[str, float]
@@ -83,7 +86,6 @@ def main() -> None:
     result = {name: medians(of_name) for name, of_name in runs.items()}
     show(result, rows)
     versions = {name: importlib.metadata.version(name) for name in ("polars", "duckdb")}
-    machine = {"machine": platform.machine(), "system": platform.system(), "cores": os.cpu_count()}
     record = {
         "command": f"benches/reduce/bench.py --rounds {options.rounds} --threads {options.threads}",
         "rows": rows,
@@ -92,7 +94,7 @@ def main() -> None:
         "load_before": load_before,
         "load_after": os.getloadavg(),
         "versions": versions,
-        **machine,
+        "machine": machine.about(),
         "medians": result,
         "runs": runs,
     }

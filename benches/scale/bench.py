@@ -15,7 +15,6 @@ import importlib.metadata
 import json
 import math
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,10 @@ from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 HERE = Path(__file__).parent
 ENGINES = HERE.parent / "reduce" / "engines.py"
@@ -83,10 +86,8 @@ def bench(folder: Path, rounds: int, most: int) -> dict[str, Any]:
         engine: slope([(row["visits"], row["cpu_s"]) for row in rows if row["engine"] == engine]) for engine in COMPARED
     }
     versions = {name: importlib.metadata.version(name) for name in ("polars", "duckdb")}
-    load = [round(one, 1) for one in os.getloadavg()]
-    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "load": load}
     command = f"benches/scale/bench.py FOLDER --rounds {rounds} --most {most}"
-    about = {"command": command, "machine": machine, "threads": 1, "rounds": rounds}
+    about = {"command": command, "machine": {**machine.about(), "load": machine.load()}, "threads": 1, "rounds": rounds}
     return {**about, "versions": versions, "slopes": slopes, "runs": rows}
 
 

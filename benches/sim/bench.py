@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import re
 import statistics
 import subprocess
 import sys
@@ -22,6 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from models import EXACT
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -126,10 +128,9 @@ def main() -> None:
                 reference = reference or runs[-1]
     print(table(runs))
     if options.save:
-        cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
         kept = {
             "command": f"benches/sim/bench.py --rounds {options.rounds} --save {options.save}",
-            "machine": {"cpu": cpu[1] if cpu else platform.machine(), "cores": os.cpu_count()},
+            "machine": machine.about(),
             "load_before": load_before,
             "load_after": os.getloadavg(),
             "runs": [asdict(run) | {"requests_per_cpu_s": round(run.rate)} for run in runs],

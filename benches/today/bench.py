@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import re
 import shutil
 import statistics
@@ -28,6 +26,10 @@ from typing import Any
 from fronts import FRONTS, Front, Tools
 from measure import Condition, measure
 from table import table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import machine
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "today.json"
 
@@ -80,7 +82,11 @@ def _measured(front: Front, tools: Tools, options: argparse.Namespace) -> dict[s
             measure(front, tools, condition, folder / f"{re.sub(r'[^a-z0-9]+', '-', front.name.lower())}-{number}")
             for number, condition in enumerate(conditions, 1)
         ]
-    about = {"version": _version(front, tools), "machine": _machine(), "condition": asdict(conditions[0])}
+    about = {
+        "version": _version(front, tools),
+        "machine": {**machine.about(), "load": machine.load()[0]},
+        "condition": asdict(conditions[0]),
+    }
     return {**about, "runs": len(runs), "median": _median(runs), "diagnoses": [run["diagnosis"] for run in runs]}
 
 
@@ -100,17 +106,6 @@ def _version(front: Front, tools: Tools) -> str:
     said = re.sub(r"\S*/site-packages/\S*|[0-9a-f]{40}/", "", done.stdout + done.stderr)  # Envoy's path and its commit
     found = re.search(r"\d+\.\d+(?:\.\d+)*", said)
     return found[0] if found else "unknown"
-
-
-def _machine() -> dict[str, Any]:
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    load = os.getloadavg()[0]
-    return {
-        "cpu": cpu[1] if cpu else platform.machine(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release().split("-")[0],
-        "load": round(load, 1),
-    }
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from tailrace.diagnosis import diagnose
 from tailrace.testbed import net, program, undoing
 from tailrace.testbed.cgroup import Group, entered, mounted
 from tailrace.testbed.ledger import Ledger, held
-from tailrace.testbed.nodes import CLIENTS, MONITORS, SHIELD, WATCHERS
+from tailrace.testbed.nodes import CLIENTS, MONITORS, WATCHERS, listed, top
 from tailrace.testbed.program import Program, Room
-from tailrace.testbed.recording import RING_BYTES, SNAP, recorded
+from tailrace.testbed.recording import packets, recorded
 from tailrace.testbed.site import Site
 from tailrace.topology import Node, Server, Topology
 from tailrace.units import MILLISECOND, SECOND
@@ -87,7 +87,7 @@ def running(front: Front, tools: Tools, condition: Condition, folder: Path, ledg
     queue = SMALL_QUEUE if condition.small else SHIPPED_QUEUE
     net.up(SITE, ledger, addresses, {"net.core.somaxconn": str(queue)})
     groups = _groups([*nodes, MONITORS], ledger)
-    ports = {FRONT: PORT, **{name: ORIGINS[name].port for name in front.behind}}
+    ports = _ports(front)
     up = Running(addresses, groups, {}, [])
     with ExitStack() as stack:
         for name, called in reversed(list(zip([FRONT, *front.behind], [*front.behind, ""], strict=True))):
@@ -103,18 +103,19 @@ def running(front: Front, tools: Tools, condition: Condition, folder: Path, ledg
         yield up
 
 
+def _ports(front: Front) -> dict[str, int]:
+    """Of every server of a run, the front first."""
+    return {FRONT: PORT, **{name: ORIGINS[name].port for name in front.behind}}
+
+
 def _groups(names: list[str], ledger: Ledger) -> dict[str, Group]:
     """The front has the last CPU alone; clients, monitors and what is behind it share the others."""
     cpus = sorted(os.sched_getaffinity(0))
     shared, own = (cpus[:-1], cpus[-1:]) if len(cpus) > 1 else (cpus, cpus)
-    top = Group(mounted(), SITE.group)
-    ledger.note("group", top.path)
-    top.place()
-    ledger.made("group", top.path, json.dumps(top.known_by()))
-    top.make(",".join(map(str, cpus)), SHIELD)
+    group = top(SITE, ledger, cpus)
     return {
-        name: Group(mounted(), f"{SITE.group}/{name}").make(
-            ",".join(map(str, own if name == FRONT else shared)), WATCHERS if name in (CLIENTS, MONITORS) else 1.0
+        name: Group(mounted(), f"{group.path}/{name}").make(
+            listed(own if name == FRONT else shared), WATCHERS if name in (CLIENTS, MONITORS) else 1.0
         )
         for name in names
     }
@@ -166,13 +167,7 @@ def _plan(up: Running) -> dict[str, Any]:
             for name in up.places
         ],
         "ports": sorted({place.port for place in up.places.values()}),
-        "packets": {
-            "interfaces": [{"name": net.BRIDGE, "netns": str(net.NAMED / SITE.namespace(net.SWITCH))}],
-            "promiscuous": True,
-            "snap": SNAP,
-            "ring_bytes": RING_BYTES,
-            "raw": True,
-        },
+        "packets": packets(SITE),
     }
 
 
@@ -199,8 +194,7 @@ def numbers(run: Path, front: Front) -> dict[str, Any]:
         .collect()
         .to_dicts()[0]
     )
-    ports = {FRONT: PORT, **{name: ORIGINS[name].port for name in front.behind}}
-    servers = {name: _server(run, name, port) for name, port in ports.items()}
+    servers = {name: _server(run, name, port) for name, port in _ports(front).items()}
     return {**counts, "servers": servers, "diagnosis": _diagnosis(run)}
 
 
