@@ -20,6 +20,7 @@ from fronts import ORIGINS, Front, Place, Tools
 from tailrace import readers
 from tailrace.dataset import REQUESTS, SAMPLES, VISITS, Dataset, scan
 from tailrace.diagnosis import diagnose
+from tailrace.study.drawn import inside
 from tailrace.testbed import net, program, undoing
 from tailrace.testbed.cgroup import Group, entered, mounted
 from tailrace.testbed.ledger import Ledger, held
@@ -200,11 +201,8 @@ def numbers(run: Path, front: Front) -> dict[str, Any]:
 
 def _server(run: Path, name: str, port: int) -> dict[str, int]:
     visits = scan(run / VISITS.file).filter(pl.col("server").cast(pl.String) == name)
-    steps = [
-        visits.select(at=pl.col(moment), step=pl.lit(step, pl.Int64)).drop_nulls()
-        for moment, step in (("arrival", 1), ("departure", -1))
-    ]
-    inside = pl.concat(steps).sort("at", "step").select(pl.col("step").cum_sum().max()).collect().item()
+    stays = visits.select(label="server", begin="arrival", end="departure")
+    most_inside = inside(stays).select(pl.col("value").max()).collect().item()
     queues = scan(run / SAMPLES.file).filter(pl.col("place").cast(pl.String) == f"{name}:{port}")
 
     def most(metric: str) -> int:
@@ -213,7 +211,7 @@ def _server(run: Path, name: str, port: int) -> dict[str, int]:
 
     lost = visits.select(pl.col("drops").cast(pl.Int64).sum()).collect().item()
     return {
-        "held_max": int(inside or 0),
+        "held_max": int(most_inside or 0),
         "accept_queue_max": most("accept_queue"),
         "accept_queue_limit": most("accept_queue_limit"),
         "lost_syns": int(lost or 0),

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import builders
@@ -275,6 +276,11 @@ def test_a_series_of_one_page_counts_what_its_requests_cause(tmp_path: Path) -> 
     [took] = drawn.series(run, "response", "app", 0, 200 * MS, 100 * MS, "Story")
     assert took["values"] == pytest.approx([0.27, 0.04])
     assert drawn.series(run, "queue", "app", 0, 500 * MS, 100 * MS, "Search") == []
+
+
+def test_a_stay_without_an_end_goes_on() -> None:
+    stays = pl.LazyFrame({"label": ["app"] * 3, "begin": [0, 5, 5], "end": [5, None, 7]})
+    assert drawn.inside(stays).collect()["value"].to_list() == [1, 0, 1, 2, 1]
 
 
 def test_only_queues_and_response_times_are_of_one_page(run: Measured) -> None:

@@ -169,7 +169,7 @@ def queue_of(run: Measured, place: str, window: int, interaction: str) -> pl.Dat
 
 def inside(stays: pl.LazyFrame, looks: pl.LazyFrame | None = None) -> pl.LazyFrame:
     """How many of the stays (`label`, `begin`, `end`) of each label there are at a time: `label`, `at`, `value`. Each
-    begin, each end and each of the `looks` (`label`, `at`) has a row."""
+    begin, each end and each of the `looks` (`label`, `at`) has a row. A stay without an end goes on."""
     moments = [
         stays.select("label", at="begin", step=pl.lit(1, pl.Int64)),
         stays.select("label", at="end", step=pl.lit(-1, pl.Int64)),
@@ -177,7 +177,7 @@ def inside(stays: pl.LazyFrame, looks: pl.LazyFrame | None = None) -> pl.LazyFra
     if looks is not None:
         moments.append(looks.select("label", "at", step=pl.lit(0, pl.Int64)))
     # at the same instant, departures come before arrivals
-    steps = pl.concat(moments).sort("at", "step")
+    steps = pl.concat(moments).drop_nulls("at").sort("at", "step")
     return steps.select("label", "at", value=pl.col("step").cum_sum().over("label").cast(pl.Float64))
 
 
