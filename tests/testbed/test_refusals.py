@@ -50,6 +50,10 @@ TODAY = "kernel.syn=linux-6.5"
             ["tiers.app.heap=jvm16", "tiers.app.heap.filled=[0.5]"],
             "tiers.app.heap.filled: a JVM begins with",
         ),
+        (
+            ["tiers.db.cores=0.5"],
+            "tiers.db.cores: control groups limit a server by nodes.db.cores or by tiers.db.quota",
+        ),
         (["tiers.db.order=lightest"], "tiers.db.order: its servers do not know the interaction of a request"),
         (
             ["stalls=[{kind='iowait', place='db', at='1 s'}]"],

@@ -10,6 +10,7 @@ import pytest
 from tailrace import experiment
 from tailrace.errors import TailraceError
 from tailrace.experiment import layout, places, truth
+from tailrace.sim.lowering import lower
 
 SMALL: dict[str, Any] = {
     "tiers": {
@@ -394,6 +395,25 @@ def test_servers_and_nodes_have_different_names() -> None:
     assert [(s.name, s.tier, s.queue_max) for s in shown.servers[:2]] == [("web", 1, 279), ("app1", 2, 294)]
     assert {balancer.server: balancer.candidates for balancer in shown.balancers} == {"web": ("app1", "app2")}
     assert [(pool.name, pool.size) for pool in shown.pools][:2] == [("web to app1", 50), ("web to app2", 50)]
+
+
+def test_a_server_uses_its_own_cores_of_its_node_and_a_tier_each_node_once() -> None:
+    tiers = {
+        "app": {"node": ["one", "two", "one"], "count": 3, "cores": 1.5},
+        "all": {"node": "one"},
+        "more": {"cores": 4, "kind": "async"},
+    }
+    found = experiment.from_table(
+        {"tiers": tiers, "nodes": {"one": {"cores": 2}, "two": {"cores": 1}, "more": {"cores": 3}}}
+        | {"workloads": {"a": {"clients": 1, "entry": "all", "interaction": "ping"}}}
+        | {"interactions": {"ping": {"at": {"all": {"compute": "2 ms"}}}}}
+    )
+    own = {"app1": 1.5, "app2": 1, "app3": 1.5, "all": 2, "more": 3}
+    assert places.cores(found) == {"one": 2, "two": 1, "more-node": 3, **own}
+    assert {tier: places.cores_of_tier(found, tier) for tier in tiers} == {"app": 3, "all": 2, "more": 3}
+    plan = lower(found)
+    assert {group["name"]: group["cores"] for group in plan["groups"]} == own
+    assert [server["workers"] for server in plan["servers"] if server["name"] == "more"] == [3]
 
 
 def test_pages_of_one_servlet_share_a_pool() -> None:

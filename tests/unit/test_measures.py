@@ -171,6 +171,26 @@ def test_a_measure_is_what_a_hand_computes(run: Measured, name: str, values: dic
     assert MEASURES[name].compute(run, **values) == pytest.approx(by_hand)
 
 
+def test_overhead_is_over_the_cores_that_a_tier_can_use(tmp_path: Path) -> None:
+    """Two servers of at most 1.5 cores share the two cores of one node: at 0.8 and 0.4 of 1.5 they use 1.8 of the 2."""
+    shared = {"node": "host", "cores": 1.5, "count": 2}
+    found = experiment.from_table(
+        {
+            "tiers": {"app": shared, "db": {"node": "host", "cores": 0.5}, "wide": {"cores": 4}},
+            "nodes": {"host": {"cores": 2}},
+            "workloads": {"w": {"clients": 1, "entry": "app"}},
+        }
+    )
+    rows = [("app1", 0.8), ("app2", 0.4), ("db", 0.6), ("wide", 0.7), ("host", 0.9)]
+    samples = [{"place": place, "time": T0 + 50 * MS, "value": value} for place, value in rows]
+    dataset = builders.run(tmp_path / "run", samples=builders.samples(*samples))
+    run = Measured(dataset, found, T0, T0 + 1 * S)
+    expected = {"app": 1.8 / 2, "app1": 0.8, "db": 0.6, "wide": 0.7, "host": 0.9}
+    assert {place: MEASURES["overhead"].compute(run, place=place, demand=1) for place in expected} == pytest.approx(
+        expected
+    )
+
+
 def test_every_measure_has_a_case() -> None:
     assert sorted({name for name, _, _ in CASES}) == sorted(MEASURES)
 

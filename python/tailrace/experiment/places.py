@@ -73,6 +73,25 @@ def nodes(experiment: Experiment) -> dict[str, Node]:
     return {node: settings.get(node) or experiment.nodes.get(node) or Node() for node in on}
 
 
+def cores(experiment: Experiment) -> dict[str, float]:
+    """The most cores that each server can use at once, and the cores of each node."""
+    found = {name: node.cores for name, node in nodes(experiment).items()}
+    for server in servers(experiment):
+        limit = experiment.tiers[server.tier].cores
+        found[server.name] = min(limit or found[server.node], found[server.node])
+    return found
+
+
+def cores_of_tier(experiment: Experiment, tier: str) -> float:
+    """The most cores that all servers of a tier can use at once: servers on one node share its cores."""
+    every = cores(experiment)
+    wanted: dict[str, float] = {}
+    for server in servers(experiment):
+        if server.tier == tier:
+            wanted[server.node] = wanted.get(server.node, 0.0) + every[server.name]
+    return sum(min(every[node], most) for node, most in wanted.items())
+
+
 def neighbours(experiment: Experiment) -> dict[tuple[str, float], str]:
     """The name of the neighbour, by node and weight; stalls of one weight share a neighbour."""
     found: dict[tuple[str, float], str] = {}

@@ -41,11 +41,11 @@ def lower(experiment: Experiment) -> Json:
         {name: number for number, name in enumerate(nodes)},
         {server.name: number for number, server in enumerate(servers)},
     )
-    indices.groups = [_group(experiment, server, nodes, indices) for server in servers]
+    cores = places.cores(experiment)
+    indices.groups = [_group(experiment, server, cores, indices) for server in servers]
     for (node, weight), name in places.neighbours(experiment).items():
         indices.neighbours[node, weight] = len(indices.groups)
-        cores = nodes[node].cores
-        indices.groups.append({"name": name, "node": indices.nodes[node], "weight": weight, "cores": cores})
+        indices.groups.append({"name": name, "node": indices.nodes[node], "weight": weight, "cores": cores[node]})
     programs = Programs(experiment)
     workloads = [
         workload(experiment, name, load, programs, indices.servers) for name, load in experiment.workloads.items()
@@ -63,7 +63,7 @@ def lower(experiment: Experiment) -> Json:
         "latency": experiment.latency,
         "nodes": _nodes(nodes, experiment.ramp),
         "groups": indices.groups,
-        "servers": [_server(experiment, server, nodes, indices, programs_of[server.tier]) for server in servers],
+        "servers": [_server(experiment, server, cores, indices, programs_of[server.tier]) for server in servers],
         "classes": programs.classes(),
         "programs": programs.programs,
         "workloads": workloads,
@@ -126,13 +126,13 @@ def _node(name: str, node: Node, ramp: int) -> Json:
     return lowered
 
 
-def _group(experiment: Experiment, server: places.Server, nodes: dict[str, Node], indices: Indices) -> Json:
+def _group(experiment: Experiment, server: places.Server, cores: dict[str, float], indices: Indices) -> Json:
     tier = experiment.tiers[server.tier]
     lowered: Json = {
         "name": server.name,
         "node": indices.nodes[server.node],
         "weight": tier.weight,
-        "cores": tier.cores or nodes[server.node].cores,
+        "cores": cores[server.name],
     }
     if tier.quota:
         burst = {"burst": tier.quota.burst} if tier.quota.burst else {}
@@ -146,17 +146,16 @@ def _group(experiment: Experiment, server: places.Server, nodes: dict[str, Node]
 def _server(
     experiment: Experiment,
     server: places.Server,
-    nodes: dict[str, Node],
+    cores: dict[str, float],
     indices: Indices,
     programs: list[int | None],
 ) -> Json:
     tier = experiment.tiers[server.tier]
-    loops = ceil(tier.cores or nodes[server.node].cores)
     lowered: Json = {
         "name": server.name,
         "group": indices.servers[server.name],
         "holds": tier.kind != "async",
-        "workers": loops if tier.workers is None else tier.workers,
+        "workers": ceil(cores[server.name]) if tier.workers is None else tier.workers,
         "processes": tier.processes,
         "light_queue": tier.light_queue or 0,
         "lightest_first": tier.order == "lightest",

@@ -111,9 +111,14 @@ def utilisation(run: Measured, place: str) -> float:
 
 
 def overhead(run: Measured, place: str, demand: int) -> float:
-    """CPU share beyond this demand for each answered request, over all cores of a tier: the part that does not grow in
-    proportion to the load."""
-    return utilisation(run, place) - throughput(run) * demand / SECOND / _cores(run, place)
+    """CPU share beyond this demand for each answered request, over all cores that a tier can use: the part that does
+    not grow in proportion to the load."""
+    every = places.cores(run.experiment)
+    means = run.samples(place, "cpu_busy").group_by("place").agg(pl.col("value").mean())
+    busy = sum(every[name] * _number(value) for name, value in means.sort("place").iter_rows())
+    known = place in run.experiment.tiers
+    cores = places.cores_of_tier(run.experiment, place) if known else every[place]
+    return (busy - throughput(run) * demand / SECOND) / cores
 
 
 def cache_misses(run: Measured, place: str, demand: int, least: float, each: float) -> float:
@@ -352,13 +357,6 @@ def _passed(run: Measured, place: str | None) -> list[str]:
     servers = run.servers(place)
     own = [name for name in run.experiment.tiers if name == place or set(servers) & set(run.servers(name))][:1]
     return own + places.behind(run.experiment, own)
-
-
-def _cores(run: Measured, place: str) -> float:
-    """The cores of a node, or of the nodes of all servers of a tier."""
-    nodes = places.nodes(run.experiment)
-    on = {server.name: server.node for server in places.servers(run.experiment)}
-    return sum(nodes[on.get(name, name)].cores for name in run.servers(place))
 
 
 def _statistic(values: pl.Series, statistic: Statistic) -> float:

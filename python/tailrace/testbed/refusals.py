@@ -71,6 +71,8 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
             yield f"tiers.{name}.spawn", "only Apache starts further processes"
         if tier.quota and tier.quota.burst:
             yield f"tiers.{name}.quota.burst", "it sets the quota and its period"
+        if tier.cores:
+            yield f"tiers.{name}.cores", f"control groups limit a server by nodes.{name}.cores or by tiers.{name}.quota"
         if tier.limit:
             yield f"tiers.{name}.limit", "its servers have fixed limits: workers, backlog, pools"
         if tier.order != "arrival":

@@ -28,11 +28,8 @@ def _options(experiment: Experiment) -> Iterator[Option]:
 
 def _cores(experiment: Experiment) -> dict[str, float]:
     """The cores that a server of each tier can use."""
-    nodes = places.nodes(experiment)
-    return {
-        server.tier: experiment.tiers[server.tier].cores or nodes[server.node].cores
-        for server in places.servers(experiment)
-    }
+    every = places.cores(experiment)
+    return {server.tier: every[server.name] for server in places.servers(experiment)}
 
 
 def _larger(name: str, heap: Heap) -> Option:
