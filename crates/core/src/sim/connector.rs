@@ -83,6 +83,12 @@ impl Connector<'_> {
         self.settings.candidates.len() > 1
     }
 
+    /// Whether a candidate to which a connection failed is in error. An only candidate never is:
+    /// nothing would be asked instead.
+    pub fn has_errors(&self) -> bool {
+        self.settings.recover > 0 && self.chooses()
+    }
+
     pub fn pools(&self) -> std::ops::Range<usize> {
         self.first_pool as usize..(self.first_pool + self.pools) as usize
     }
@@ -372,7 +378,7 @@ impl<S: Sink> Sim<'_, S> {
         let c = &self.stays[child];
         let connector = &self.connectors[c.connector as usize];
         let to_all = self.call_of(c.parent).is_some_and(|call| call.all);
-        connector.settings.recover > 0 && connector.chooses() && !to_all
+        connector.has_errors() && !to_all
     }
 
     /// The balancer learns that a call has its answer, or that it failed to connect.

@@ -61,7 +61,7 @@ impl<S: Sink> Sim<'_, S> {
     pub(super) fn ends_unawaited(&mut self, child: u32) -> GoesOn {
         let c = &self.stays[child];
         let (number, pool, counted) = (c.connector as usize, c.pool, c.counted);
-        let failed = c.status == Status::TimedOut && self.connectors[number].settings.recover > 0;
+        let failed = c.status == Status::TimedOut && self.connectors[number].has_errors();
         self.leaves_candidate(child, failed);
         self.stays.remove(child);
         self.gives_back(number, pool, counted);

@@ -86,3 +86,33 @@ fn a_call_to_all_has_no_replacement_candidate() {
     assert_eq!(visits_of(&rows, 2).len(), 100);
     assert!(failed(&rows) > 10);
 }
+
+/// Requests that come when the server behind answers again, after calls to it were repeated after
+/// 30 ms, lost their SYN and were given up. `connector` is that of the calls.
+fn repeated(connector: Value, n: usize) -> (u64, u64) {
+    let mut connector = connector;
+    connector["recover"] = json!(60 * S);
+    connector["hedge"] = json!(30 * MS);
+    connector["syn"] = json!({"repeats": [], "give_up": 200 * MS});
+    let mut plan = behind(n, connector, call(), 1e6, trace(&[0, 600 * MS, 700 * MS]));
+    plan["duration"] = json!(2 * S);
+    plan["stalls"] = json!([]);
+    for server in 1..=n {
+        plan["servers"][server]["workers"] = json!(1);
+        plan["servers"][server]["backlog"] = json!(0);
+        let freeze = json!({"begin": 0, "end": 500 * MS, "kind": "freeze", "effect": {"freeze": {"group": server}}});
+        push(&mut plan["stalls"], freeze);
+    }
+    let (report, _) = run(&plan);
+    (report.counts.answered, report.counts.failed)
+}
+
+#[test]
+fn an_only_candidate_is_never_in_error() {
+    let pool = json!({"size": 5, "per_candidate": true});
+    assert_eq!(repeated(json!({"candidates": [1]}), 1), (3, 0));
+    let pooled = json!({"candidates": [1], "pool": pool});
+    assert_eq!(repeated(pooled, 1), (3, 0));
+    let two = json!({"candidates": [1, 2], "policy": "round_robin", "pool": pool});
+    assert_eq!(repeated(two, 2), (3, 0));
+}
