@@ -54,6 +54,10 @@ TODAY = "kernel.syn=linux-6.5"
             ["tiers.db.cores=0.5"],
             "tiers.db.cores: control groups limit a server by nodes.db.cores or by tiers.db.quota",
         ),
+        (
+            ["nodes.db.disk.bandwidth=1 MB/s", "nodes.db.disk.writeback.phases=drawn"],
+            "nodes.db-node.disk.writeback.phases: its flushers wake at even times",
+        ),
         (["tiers.db.order=lightest"], "tiers.db.order: its servers do not know the interaction of a request"),
         (
             ["stalls=[{kind='iowait', place='db', at='1 s'}]"],

@@ -416,6 +416,17 @@ def test_a_server_uses_its_own_cores_of_its_node_and_a_tier_each_node_once() -> 
     assert [server["workers"] for server in plan["servers"] if server["name"] == "more"] == [3]
 
 
+def test_flushers_wake_in_turn() -> None:
+    disk = {"writeback": {"period": "6 s"}}
+    nodes = {"web": {"disk": disk}, "app": {"disk": disk}, "db": {"disk": {"writeback": {"phases": "drawn"}}}}
+    changed = SMALL["tiers"] | {"app": SMALL["tiers"]["app"] | {"count": 2}}
+    found = experiment.from_table(SMALL | {"tiers": changed, "nodes": nodes})
+    second = 1_000_000_000
+    assert places.turns(found) == {"web-node": 0, "app1-node": 2 * second, "app2-node": 4 * second}
+    woken = {node["name"]: node["disk"]["writeback"]["first"] for node in lower(found)["nodes"]}
+    assert woken == {**places.turns(found), "db-node": None}
+
+
 def test_pages_of_one_servlet_share_a_pool() -> None:
     call = {"pool": 2, "pool_per": ["interaction"]}
     tiers = SMALL["tiers"] | {"app": {**SMALL["tiers"]["app"], "calls": {"db": call}}}

@@ -92,6 +92,13 @@ def cores_of_tier(experiment: Experiment, tier: str) -> float:
     return sum(min(every[node], most) for node, most in wanted.items())
 
 
+def turns(experiment: Experiment) -> dict[str, int]:
+    """How much later than the first of them the flusher of each node wakes whose phases are even, ns."""
+    found = {name: node.disk.writeback for name, node in nodes(experiment).items() if node.disk}
+    even = {name: writeback.period for name, writeback in found.items() if writeback and writeback.phases == "even"}
+    return {name: period * number // len(even) for number, (name, period) in enumerate(even.items())}
+
+
 def neighbours(experiment: Experiment) -> dict[tuple[str, float], str]:
     """The name of the neighbour, by node and weight; stalls of one weight share a neighbour."""
     found: dict[tuple[str, float], str] = {}

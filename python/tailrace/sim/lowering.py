@@ -61,7 +61,7 @@ def lower(experiment: Experiment) -> Json:
         "sample": experiment.sampling.interval,
         "sample_work": experiment.sampling.cost,
         "latency": experiment.latency,
-        "nodes": _nodes(nodes, experiment.ramp),
+        "nodes": _nodes(experiment),
         "groups": indices.groups,
         "servers": [_server(experiment, server, cores, indices, programs_of[server.tier]) for server in servers],
         "classes": programs.classes(),
@@ -80,14 +80,13 @@ def lower(experiment: Experiment) -> Json:
     return plan
 
 
-def _nodes(nodes: dict[str, Node], ramp: int) -> list[Json]:
-    flushers = [name for name, node in nodes.items() if node.disk and (w := node.disk.writeback) and w.phases == "even"]
-    lowered = [_node(name, node, ramp) for name, node in nodes.items()]
+def _nodes(experiment: Experiment) -> list[Json]:
+    lowered = [_node(name, node, experiment.ramp) for name, node in places.nodes(experiment).items()]
+    turns = places.turns(experiment)
     for node in lowered:
-        if node["name"] in flushers:
+        if node["name"] in turns:
             writeback = node["disk"]["writeback"]
-            turn = writeback["period"] * flushers.index(node["name"]) // len(flushers)
-            writeback["first"] = turn if writeback["first"] is None else writeback["first"]
+            writeback["first"] = turns[node["name"]] if writeback["first"] is None else writeback["first"]
     return lowered
 
 

@@ -96,6 +96,8 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
     if experiment.kernel.data:
         yield "kernel.data", "this machine's kernel repeats data in its own way"
     for name, node in places.nodes(experiment).items():
+        if node.disk and node.disk.writeback and node.disk.writeback.phases == "drawn":
+            yield f"nodes.{name}.disk.writeback.phases", "its flushers wake at even times"
         if node.disk and (why := disk.problem()):
             yield f"nodes.{name}.disk", why
     yield from _of_losses(experiment)

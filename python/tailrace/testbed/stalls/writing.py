@@ -36,11 +36,12 @@ _BLOCK = bytes(4096)
 
 
 def mechanisms(system: System) -> Iterator[Mechanism]:
+    turns = places.turns(system.experiment)
     for name, node in places.nodes(system.experiment).items():
         if node.disk:
             room = system.nodes.beside(name, f"{name}-logger")
             servers = [s.name for s in places.servers(system.experiment) if s.node == name]
-            yield Busy(name, node, node.disk, room, system.disks[name], servers, system.epoch).run
+            yield Busy(name, node, node.disk, room, system.disks[name], servers, system.epoch, turns.get(name, 0)).run
 
 
 @dataclass
@@ -52,6 +53,8 @@ class Busy:
     folder: Path
     servers: list[str]
     epoch: Epoch
+    turn: int = 0
+    """When the flusher first wakes, unless the experiment says; 0: after its period."""
     jobs: list[tuple[str, int, int]] = field(default_factory=list)
     """What was written, and when, on the monotonic clock."""
 
@@ -101,7 +104,7 @@ class Busy:
         if settings is None:
             return
         clean, dirty_since = self._written(), None
-        due = origin + (settings.first or settings.period)
+        due = origin + (settings.first or self.turn or settings.period)
         while not over.wait(LOOK_NS / SECOND):
             now = time.monotonic_ns()
             dirty = self._written() - clean
