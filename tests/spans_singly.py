@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
@@ -24,6 +25,7 @@ from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source
 from tailrace.readers.spans import HOSTS, KINDS, NUMBERED, Span, kept_share, span_of
 from tailrace.readers.spans_clocks import Clocks
+from tailrace.readers.spills import Rows, Scratch
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Call, Server, Topology
 
@@ -59,9 +61,18 @@ def read(sources: Sequence[Source], form: str) -> tuple[Found, tuple[int, ...]]:
     found.lose("spans that end before they begin", forest.backwards)
     visits.lost_attempts()
     visits.stays.into(found, sources[0].path.name, visits=not forest.chosen, routes=names.routes)
+    found.visits = found.visits.changed(lambda frame: placed(frame, visits.places, "departure", "visit"))
+    found.requests = found.requests.changed(lambda frame: placed(frame, visits.places, "end", "request"))
     found.topology = visits.topology()
     counts = (visits.orphans, visits.skewed, visits.cycles, forest.moved, forest.chosen, clocks.unknown)
     return found, counts
+
+
+def placed(frame: pl.DataFrame, places: dict[int, int], end: str, number: str) -> pl.DataFrame:
+    """Visits with the places of their spans as numbers, in the order in which they ended."""
+    numbers = [name for name in ("visit", "parent", "request") if name in frame.columns]
+    replaced = pl.col(numbers).replace(list(places), list(places.values()))
+    return frame.with_columns(replaced).sort(end, number)
 
 
 def _elements(source: Source, found: Found, form: str, names: Names) -> Spans:
@@ -210,6 +221,9 @@ class Forest:
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
+        self.places = array("q")
+        """The place of each among all spans that end after they begin."""
+        self._count = 0
         self.servers: dict[tuple[str, str], int] = {}
         self.others: dict[tuple[str, str], int] = {}
         self.twice = self.backwards = self.moved = self.chosen = 0
@@ -221,6 +235,7 @@ class Forest:
         if span.end < span.begin:
             self.backwards += 1
             return
+        self._count += 1
         self.shares |= {span.kept} - {None}
         known = self.servers if span.kind == "server" else self.others
         if known.setdefault((span.trace, span.id), len(self.spans)) != len(self.spans):
@@ -229,25 +244,32 @@ class Forest:
         self.moved += moved
         self.chosen += span.chosen
         self.spans.append(span)
+        self.places.append(self._count - 1)
         self._containers.append(_UNKNOWN)
 
     def aligned(self) -> Clocks:
         """The offsets of the hosts' clocks, after they were applied to all spans."""
-        clocks = spans_clocks.aligned(self._calls())
+        calls = list(self._calls())
+        names = sorted({name for client, server, *_ in calls for name in (client, server)})
+        rows = Rows(Scratch(), spans_clocks.CALL)
+        for client, server, *bounds in calls:
+            rows.add(np.array([(names.index(client), names.index(server), *bounds)], spans_clocks.CALL))
+        clocks = spans_clocks.aligned(rows, names)
         if clocks.offsets:
             for number, span in enumerate(self.spans):
                 if offset := clocks.offsets.get(span.host or span.service):
                     self.spans[number] = replace(span, begin=span.begin + offset, end=span.end + offset)
         return clocks
 
-    def _calls(self) -> Iterator[spans_clocks.Calls]:
+    def _calls(self) -> Iterator[tuple[str, str, int, int]]:
         """The calls from a client's span to that of a server, which must lie inside of it."""
         for number, span in enumerate(self.spans):
             above = self.above(number) if span.kind == "server" else _NONE
             if above != _NONE and self.spans[above].kind == "client":
                 client = self.spans[above]
                 hosts = (client.host or client.service, span.host or span.service)
-                yield *hosts, np.array([client.begin - span.begin]), np.array([client.end - span.end])
+                if hosts[0] != hosts[1]:
+                    yield *hosts, client.begin - span.begin, client.end - span.end
 
     def above(self, number: int) -> int:
         """The parent of a span, or _NONE. A server may share its client's id; others follow the server of an id."""
@@ -287,6 +309,8 @@ class Visits:
         self.stays = Stays()
         self.numbers = array("q", [_NONE]) * len(forest.spans)
         """Span → its visit."""
+        self.places: dict[int, int] = {}
+        """Visit → the place of its span."""
         self.waits: dict[int, int] = {}
         self.calls: Counter[tuple[str, str]] = Counter()
         self.count: Counter[str] = Counter()
@@ -341,7 +365,7 @@ class Visits:
         visit = self.stays.add(stay)
         if visit is None:
             return
-        self.numbers[number] = visit
+        self.numbers[number], self.places[visit] = visit, self.forest.places[number]
         self.count[span.service] += 1
         if span.begin - sent >= attempts.LONG_NS:
             self.waits[visit] = span.begin - sent
@@ -357,7 +381,8 @@ class Visits:
         stay = Stay(
             span.peer, span.begin, span.begin, span.end, span.status, span.interaction, span.service, parent=parent
         )
-        if self.stays.add(stay) is not None:
+        if (visit := self.stays.add(stay)) is not None:
+            self.places[visit] = self.forest.places[number]
             self.remote.add(span.peer)
             self.count[span.peer] += 1
             self.calls[span.service, span.peer] += 1

@@ -1,6 +1,6 @@
 """The engine. Tables cross as Arrow streams (PyCapsule protocol), which Polars and any Arrow library read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 class ArrowStream(Protocol):
@@ -68,8 +68,8 @@ class SpanCutter:
         next call gives.
         """
 
-def span_key(trace: str, id: str) -> int:
-    """By what spans name each other."""
+def span_keys(trace: str, id: str, parent: str | None) -> tuple[int, int, int | None]:
+    """The key of a trace; and those by which its spans name each other: a span's own, and its parent's."""
 
 def link_spans(spans: Any) -> tuple[ArrowStream, list[int], int]:
     """How spans with the columns `key`, `parent` and `kind` belong together: a table with the `row` of each span that
@@ -113,6 +113,10 @@ def examine_table(path: str, promises: str) -> str:
 def write_table(table: ArrowStream, path: str) -> int:
     """Write an Arrow stream as Parquet the way a Dataset wants it (zstd, timestamps delta packed, row groups of at
     most 1 M rows). Returns the rows written."""
+
+def write_tables(tables: Iterable[ArrowStream], path: str) -> int:
+    """Write tables with the same columns as one Parquet file, one after the other and in bounded memory. Without a
+    table there is no file. What the iterator raises is raised, and no file remains. Returns the rows written."""
 
 class Windows:
     """An Arrow stream of windows, and what was read to make them."""

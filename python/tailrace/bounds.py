@@ -22,6 +22,10 @@ PATH_CHARACTERS = 4_096
 """Characters in the path of a file; Linux has the same bound."""
 NAME_BYTES = 4 * NAME_CHARACTERS
 """Bytes of a name in a table, in UTF-8."""
+TRACE_SPANS = 500_000
+"""Spans of one trace."""
+SPAN_TEXTS = 1 << 18
+"""Different texts of all spans that are read together: services, interactions, statuses, peers and hosts."""
 NAMES = 20_000
 """Different names in a column of a table; a recording has at most 10,000 interactions."""
 CALLERS = 1_000_000

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import spans_singly
+from tailrace.dataset import Writer
 from tailrace.errors import InputError
-from tailrace.readers import traces
-from tailrace.readers.source import Source
+from tailrace.readers import spans_parts, traces
+from tailrace.readers.source import Found, Source
 from tailrace.units import MILLISECOND, parse_moment
 
 T = parse_moment("2026-11-20T16:49:00Z")
@@ -153,7 +157,7 @@ def damaged(random: Random, whole: str) -> str:
 
 def assert_same(file: Path, form: str) -> None:
     singly, counts = spans_singly.read([Source(file)], form)
-    expected = sum(frame.height for frame in (*singly.visits, *singly.requests))
+    expected = sum(frame.height for frame in [*singly.visits, *singly.requests])
     if not expected:
         with pytest.raises(InputError, match="no span of a server"):
             traces.read([Source(file)])
@@ -162,9 +166,10 @@ def assert_same(file: Path, form: str) -> None:
     assert many.lost == singly.lost
     assert many.topology == singly.topology
     for own, other in ((many.visits, singly.visits), (many.requests, singly.requests)):
-        assert len(own) == len(other)
-        for frame, found in zip(own, other, strict=True):
-            assert_frame_equal(frame, found, categorical_as_str=True)
+        assert bool(own) == bool(other)
+        if other:
+            frame, found = pl.concat(own), pl.concat(other)
+            assert_frame_equal(frame, found.select(frame.columns), categorical_as_str=True)
     said = " ".join(many.notes)
     for count, words in zip(counts, COUNTED, strict=True):
         assert (words.format(count) in said) == (count > 0), said
@@ -185,3 +190,53 @@ def test_protobuf(seed: int, tmp_path: Path) -> None:
     messages = spans_singly.protobuf(text(random, "otlp").replace("SPAN_KIND_SERVER", "2"))
     (tmp_path / "spans").write_bytes(spans_singly.framed(messages))
     assert_same(tmp_path / "spans", "frames")
+
+
+def split(random: Random, file: Path, form: str, folder: Path) -> list[Source]:
+    """The lines of a file in several files, some of them twice; or the whole file twice."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    parts = [lines[at::3] for at in range(3)] if form == "otlp" and len(lines) > 6 else [lines, lines]
+    parts[0] += random.sample(parts[1], len(parts[1]) // 4)
+    for number, part in enumerate(parts):
+        (folder / f"{number}.json").write_bytes(b"".join(part))
+    return [Source(folder / f"{number}.json") for number in range(len(parts))]
+
+
+def tables(found: Found, folder: Path) -> dict[str, bytes]:
+    folder.mkdir()
+    writer = Writer(folder)
+    writer.write_ordered("visits", found.visits)
+    writer.write_ordered("requests", found.requests)
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("form", ["otlp", "jaeger", "zipkin"])
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("most", [1, 7])
+def test_many_parts_give_what_one_gives_to_the_byte(form: str, seed: int, most: int, tmp_path: Path) -> None:
+    """Of damaged files, of traces that are spread over files, and of spans that come twice."""
+    random = Random(f"{form} {seed} parts")
+    (tmp_path / "spans.json").write_text(damaged(random, text(random, form)))
+    sources = split(random, tmp_path / "spans.json", form, tmp_path)
+    sources = [replace(source, scratch=tmp_path / "scratch") for source in sources]
+    try:
+        one = traces.read(sources)
+    except InputError as error:
+        with pytest.raises(InputError, match=re.escape(str(error))):
+            traces.read(sources, most)
+        return
+    assert not (tmp_path / "scratch").exists()
+    many = traces.read(sources, most)
+    assert (tmp_path / "scratch").exists()
+    assert (many.lost, many.notes, many.topology) == (one.lost, one.notes, one.topology)
+    assert tables(many, tmp_path / "many") == tables(one, tmp_path / "one")
+
+
+def test_a_trace_with_too_many_spans_keeps_the_first_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans_parts, "TRACE_SPANS", 20)
+    random = Random(7)
+    spans = [{**span(random, number), "trace": f"{1 if number < 90 else number:032x}"} for number in range(1, 100)]
+    (tmp_path / "spans.json").write_text(json.dumps(jaeger(random, spans)).join(('{"data": [', "]}")))
+    found = traces.read([Source(tmp_path / "spans.json")], most=5)
+    assert found.lost["spans of traces that have too many"] > 20
+    assert any("its further ones were left out" in note for note in found.notes)

@@ -19,6 +19,7 @@ from tailrace import readers
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError
 from tailrace.readers import spans_clocks
+from tailrace.readers.spills import Rows, Scratch
 from tailrace.units import MILLISECOND, parse_moment
 
 if sys.version_info >= (3, 14):
@@ -176,7 +177,12 @@ def test_clocks_of_hosts_are_aligned_by_causality_and_sampling_is_named(tmp_path
 
 
 def aligned(calls: list[tuple[str, str, int, int]]) -> spans_clocks.Clocks:
-    return spans_clocks.aligned((a, b, np.array([least]), np.array([most])) for a, b, least, most in calls)
+    """From calls in blocks of two, which is as much as is in memory."""
+    names = sorted({name for a, b, *_ in calls for name in (a, b)})
+    rows = Rows(Scratch(), spans_clocks.CALL, most=2)
+    for a, b, least, most in calls:
+        rows.add(np.array([(names.index(a), names.index(b), least, most)], spans_clocks.CALL))
+    return spans_clocks.aligned(rows, names)
 
 
 def test_clocks_that_no_offset_satisfies_are_not_moved() -> None:

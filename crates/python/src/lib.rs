@@ -56,10 +56,11 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(reduce::_decode_visits, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;
     m.add_class::<spans::SpanCutter>()?;
-    m.add_function(wrap_pyfunction!(spans::span_key, m)?)?;
+    m.add_function(wrap_pyfunction!(spans::span_keys, m)?)?;
     m.add_function(wrap_pyfunction!(spans::link_spans, m)?)?;
     m.add_function(wrap_pyfunction!(table::examine_table, m)?)?;
     m.add_function(wrap_pyfunction!(table::table_shape, m)?)?;
+    m.add_function(wrap_pyfunction!(write_table::write_tables, m)?)?;
     m.add_function(wrap_pyfunction!(write_table::write_table, m)?)?;
     Ok(())
 }

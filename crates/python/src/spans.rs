@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::error::Error;
-use tailrace_core::spans::{key, links, Cut, Cutter, Form};
+use tailrace_core::spans::{links, Cut, Cutter, Form, Trace};
 
 use crate::guard::detached;
 use crate::stream::{self, Table};
@@ -50,8 +50,10 @@ impl SpanCutter {
 }
 
 #[pyfunction]
-pub fn span_key(trace: &str, id: &str) -> u64 {
-    key(trace.as_bytes(), id.as_bytes())
+pub fn span_keys(trace: &str, id: &str, parent: Option<&str>) -> (u64, u64, Option<u64>) {
+    let trace = Trace::of(trace.as_bytes());
+    let above = parent.map(|id| trace.key_of_span(id.as_bytes()));
+    (trace.key(), trace.key_of_span(id.as_bytes()), above)
 }
 
 /// The links of these spans as a table, the order of the visits, and the number of cycles.

@@ -4,6 +4,7 @@ decoding."""
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -71,6 +72,16 @@ def write(rows: pl.DataFrame, path: Path) -> int:
                 rows.write_parquet(file, compression="zstd", row_group_size=1_000_000)
             return rows.height
         return write_table(rows, str(path))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise cannot_write(path, error) from error
+
+
+def write_each(frames: Iterable[pl.DataFrame], path: Path) -> int:
+    """Write frames with the same columns of types that the engine writes as one table, one after the other."""
+    from tailrace._core import write_tables
+
+    try:
+        return write_tables(frames, str(path))
     except (OSError, ValueError, RuntimeError) as error:
         raise cannot_write(path, error) from error
 

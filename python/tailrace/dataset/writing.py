@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -29,7 +29,7 @@ from tailrace.dataset import overwriting, schema
 from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Input, Manifest
 from tailrace.dataset.overwriting import TOPOLOGY, strangers
-from tailrace.dataset.tables import scan, sha256
+from tailrace.dataset.tables import scan, sha256, write_each
 from tailrace.dataset.tables import write as write_parquet
 from tailrace.errors import InputError, OutputError, TailraceError, cannot_write
 from tailrace.topology import Clock, Topology
@@ -66,6 +66,12 @@ class Writer:
         if not rows.get_column(table.sorted_by).is_sorted():
             rows = rows.sort(table.sorted_by, maintain_order=True)
         return write_parquet(rows, self.folder / table.file)
+
+    def write_ordered(self, name: str, frames: Iterable[pl.DataFrame]) -> int:
+        """Write a table (replacing it) whose rows come in order, a frame at a time; returns the number of rows."""
+        table = schema.TABLES[name]
+        each = (schema.conform(frame.lazy(), table).collect() for frame in frames)
+        return write_each(each, self.folder / table.file)
 
     def append_table(self, name: str, frame: pl.DataFrame | pl.LazyFrame) -> int:
         """Add rows to a table that an engine or an earlier call has written."""

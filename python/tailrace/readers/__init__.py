@@ -12,7 +12,8 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -182,10 +183,10 @@ def read(
         raise UsageError(said, advice="add the capture")
     if files.run and not (files.texts or out or places or given):
         return files.run
-    texts = _read_texts(_dated(files.texts, began))
-    _refuse_undated(files, texts)
+    dated = _dated(files.texts, began)
     target = Path(out) if out is not None else _temporary() / "run"
-    with dataset.create(target, overwrite) as writer:
+    with dataset.create(target, overwrite) as writer, _read_texts(dated, writer) as texts:
+        _refuse_undated(files, texts)
         inferred = assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress)
         writer.topology = assembly.complete_topology(assembly.joined(inferred, texts), given, places or {})
         assembly.add(writer, texts)
@@ -201,20 +202,29 @@ def _verify(run: Dataset | None) -> None:
 def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interactions: Mapping[str, str]) -> None:
     """Add the tables of a recording, samples and logs to a run folder that another maker writes."""
     files = _sort([fspath(path) for path in paths])
-    texts = _read_texts(files.texts)
     decoding = Decoding(topology_file.known_servers({}, topology), interaction_rules(interactions))
-    inferred = assembly.joined(_inferred(files, writer, decoding), texts)
-    writer.topology = assembly.complete_topology(inferred, topology, {})
-    assembly.add(writer, texts)
+    with _read_texts(files.texts, writer) as texts:
+        inferred = assembly.joined(_inferred(files, writer, decoding), texts)
+        writer.topology = assembly.complete_topology(inferred, topology, {})
+        assembly.add(writer, texts)
 
 
-def _read_texts(texts: Sequence[tuple[Source, Reader]]) -> list[assembly.Text]:
-    """What readers find, the views of clients first; files that belong together count as the first of them."""
+@contextmanager
+def _read_texts(texts: Sequence[tuple[Source, Reader]], writer: Writer) -> Iterator[list[assembly.Text]]:
+    """What readers find, the views of clients first; files that belong together count as the first of them. What does
+    not fit into memory is in the run folder until all of it is written."""
     groups: dict[Hashable, tuple[Reader, list[Source]]] = {}
+    scratch = writer.folder / "scratch"
     for source, reader in texts:
         groups.setdefault((reader.name, reader.together(source)), (reader, []))[1].append(source)
     ordered = sorted(groups.values(), key=lambda group: not group[0].clients)
-    return [(sources[0], reader.name, reader.read(sources)) for reader, sources in ordered]
+    try:
+        yield [
+            (sources[0], reader.name, reader.read([replace(source, scratch=scratch) for source in sources]))
+            for reader, sources in ordered
+        ]
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _dated(texts: Sequence[tuple[Source, Reader]], began: Sequence[str]) -> list[tuple[Source, Reader]]:

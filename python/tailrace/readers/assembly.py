@@ -15,7 +15,7 @@ from tailrace import units
 from tailrace.dataset import TABLES, Dataset, Writer, scan
 from tailrace.errors import UsageError, cannot_write
 from tailrace.readers import carried, outliers
-from tailrace.readers.source import Found, Source
+from tailrace.readers.source import Found, Frames, Source
 from tailrace.topology import Server, Topology, distances
 
 JVM = "jvm"
@@ -63,7 +63,7 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
     visits, name = found.visits, source.path.name
     first, with_visits, with_requests = _there(writer)
     if visits and with_visits:
-        visits = [frame.filter(~pl.col("server").cast(pl.String).is_in(with_visits)) for frame in visits]
+        visits = visits.changed(lambda frame: frame.filter(~pl.col("server").cast(pl.String).is_in(with_visits)))
         _forget_shares(writer, found, with_visits)
         left_out = sum(frame.height for frame in found.visits) - sum(frame.height for frame in visits)
         if left_out:
@@ -79,11 +79,23 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
         found.notes.append(f"{name}: the requests of another input count; this one's {rest}")
     moved = [(pl.col(key) + first).alias(key) for key in ("visit", "parent")]
     request = pl.col("request") + first if entered else pl.lit(None, pl.UInt64)
-    for frame in visits:
-        writer.append_table("visits", frame.with_columns(*moved, request.alias("request")))
-    for frame in found.requests if entered else ():
-        writer.append_table("requests", frame.with_columns(pl.col("request") + first))
-    return entered, any(frame.height for frame in visits)
+    visits = visits.changed(lambda frame: frame.with_columns(*moved, request.alias("request")))
+    with_rows = _append(writer, "visits", visits)
+    if entered:
+        _append(writer, "requests", found.requests.changed(lambda frame: frame.with_columns(pl.col("request") + first)))
+    return entered, with_rows
+
+
+def _append(writer: Writer, table: str, frames: Frames) -> bool:
+    """Add rows to a table; returns whether there are any. A new table whose rows are in order is never in memory as a
+    whole."""
+    if frames.ordered and not (writer.folder / TABLES[table].file).exists():
+        return writer.write_ordered(table, frames) > 0
+    rows = 0
+    for frame in frames:
+        writer.append_table(table, frame)
+        rows += frame.height
+    return rows > 0
 
 
 def _forget_shares(writer: Writer, found: Found, servers: Collection[str]) -> None:
@@ -100,28 +112,27 @@ def _forget_shares(writer: Writer, found: Found, servers: Collection[str]) -> No
     )
 
 
-def _without_broken_chains(
-    visits: Sequence[pl.DataFrame], found: Found, elsewhere: Sequence[str], name: str
-) -> list[pl.DataFrame]:
+def _without_broken_chains(visits: Frames, found: Found, elsewhere: Sequence[str], name: str) -> Frames:
     """Visits without those of servers that call servers whose visits come from another input. Without its calls, such a
     server seems to work as long as it waits for them, and no link joins its visits to the requests that count."""
     server = pl.col("server").cast(pl.String)
-    calls = [frame.filter(server.is_in(elsewhere) & pl.col("parent").is_not_null()) for frame in found.visits]
-    parents = {parent for frame in calls for parent in frame.get_column("parent")}
-    calling = [frame.filter(pl.col("visit").is_in(parents)).get_column("server").cast(pl.String) for frame in visits]
-    callers = sorted({caller for column in calling for caller in column})
-    gone = [visit for frame in visits for visit in frame.filter(server.is_in(callers)).get_column("visit")]
-    unknown = pl.when(~pl.col("parent").is_in(gone)).then(pl.col("parent"))
-    kept = [frame.filter(~server.is_in(callers)).with_columns(parent=unknown) for frame in visits]
-    if callers:
-        found.notes.append(
-            f"{name}: {len(gone)} visits of {', '.join(callers[:12])} were left out, because another input has the "
-            "visits of the servers that these call, and its requests count"
-        )
-    return kept
+    nobody = pl.Series(dtype=pl.UInt64)
+    calling = [frame.filter(server.is_in(elsewhere))["parent"].drop_nulls().unique() for frame in found.visits]
+    parents = pl.concat([nobody, *calling]).unique().implode()
+    named = [frame.filter(pl.col("visit").is_in(parents))["server"].cast(pl.String).unique() for frame in visits]
+    callers = sorted({caller for column in named for caller in column})
+    if not callers:
+        return visits
+    gone = pl.concat([nobody, *(frame.filter(server.is_in(callers))["visit"] for frame in visits)])
+    unknown = pl.when(~pl.col("parent").is_in(gone.implode())).then(pl.col("parent"))
+    found.notes.append(
+        f"{name}: {len(gone)} visits of {', '.join(callers[:12])} were left out, because another input has the "
+        "visits of the servers that these call, and its requests count"
+    )
+    return visits.changed(lambda frame: frame.filter(~server.is_in(callers)).with_columns(parent=unknown))
 
 
-def _disagreement(writer: Writer, left_out: Sequence[pl.DataFrame]) -> str:
+def _disagreement(writer: Writer, left_out: Frames) -> str:
     """Where the longest visits of a server differ by more than a quarter of a second between two inputs: both."""
     server, took = pl.col("server").cast(pl.String), (pl.col("departure") - pl.col("sent")).max()
     here = pl.concat([frame.group_by(server).agg(here=took) for frame in left_out])
@@ -162,8 +173,9 @@ def joined(inferred: Topology, texts: Sequence[Text]) -> Topology:
     names = _called(inferred)
     shown = [(found, found.topology) for _, _, found in texts if found.topology is not None]
     for found, topology in shown:
-        found.visits = [_renamed(frame, names) for frame in found.visits]
-        found.requests = [_renamed(frame, names) for frame in found.requests]
+        if names:
+            found.visits = found.visits.changed(lambda frame: _renamed(frame, names))
+            found.requests = found.requests.changed(lambda frame: _renamed(frame, names))
         called = {name: names.get(name, name) for name in (server.name for server in topology.servers)}
         servers = {
             called[server.name]: server.model_copy(update={"name": called[server.name]}) for server in topology.servers

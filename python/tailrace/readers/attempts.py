@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tailrace.units import MILLISECOND, SECOND
 
 DOUBLING = (1, 3, 7, 15, 31)
 """Seconds after the first SYN (RFC 6298)."""
 LINEAR = (1, 2, 3, 4, 5, 7, 11)
 """The same, Linux 6.5 and later (tcp_syn_linear_timeouts)."""
+_ONLY_LINEAR = tuple(second for second in LINEAR if second not in DOUBLING)
 LONG_NS = SECOND // 2
 """Half of the shortest schedule's first time: waits from here on must lie at its times, if they are lost attempts."""
 _LEAST = 3
@@ -24,8 +28,7 @@ and the connection itself takes a round trip."""
 
 def schedule(waits_ns: Iterable[int]) -> tuple[int, ...]:
     """The schedule that these connection times fit: only the linear one has 2, 4 and 5 s."""
-    only = [second for second in LINEAR if second not in DOUBLING]
-    return LINEAR if any(_at(wait, second) for wait in waits_ns for second in only) else DOUBLING
+    return LINEAR if any(_at(wait, second) for wait in waits_ns for second in _ONLY_LINEAR) else DOUBLING
 
 
 def lost(wait_ns: int, times: tuple[int, ...]) -> int:
@@ -39,6 +42,35 @@ def fits(waits_ns: Collection[int], times: tuple[int, ...]) -> bool:
     return len(waits_ns) >= _LEAST and sum(lost(wait, times) > 0 for wait in waits_ns) >= 0.9 * len(waits_ns)
 
 
+class Waits:
+    """Long waits of many visits, counted by the time of a schedule at which they are."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._at = dict.fromkeys(sorted({*DOUBLING, *LINEAR}), 0)
+
+    def add(self, waits_ns: NDArray[np.int64]) -> None:
+        """Add those that are long."""
+        long = waits_ns[waits_ns >= LONG_NS]
+        self.count += len(long)
+        for second in self._at:
+            self._at[second] += int(_are_at(long, second).sum())
+
+    def lost(self) -> tuple[int, tuple[int, ...]]:
+        """How many visits lost attempts, and the schedule that shows it; none if the waits do not have its shape."""
+        times = LINEAR if any(self._at[second] for second in _ONLY_LINEAR) else DOUBLING
+        lost = sum(self._at[second] for second in times)
+        return (lost, times) if self.count >= _LEAST and lost >= 0.9 * self.count else (0, ())
+
+
+def lost_of_each(waits_ns: NDArray[np.int64], times: tuple[int, ...]) -> NDArray[np.uint8]:
+    """`lost` for many."""
+    found = np.zeros(len(waits_ns), dtype=np.uint8)
+    for number, second in enumerate(times, 1):
+        found[_are_at(waits_ns, second)] = number
+    return found
+
+
 def note(took: str, count: int) -> str:
     """Why waits were taken as lost attempts; `took` is what took so long, and a verb."""
     return (
@@ -49,3 +81,7 @@ def note(took: str, count: int) -> str:
 
 def _at(wait_ns: int, second: int) -> bool:
     return second * SECOND - _EARLY <= wait_ns <= second * SECOND + _LATE
+
+
+def _are_at(waits_ns: NDArray[np.int64], second: int) -> NDArray[np.bool_]:
+    return (waits_ns >= second * SECOND - _EARLY) & (waits_ns <= second * SECOND + _LATE)

@@ -15,8 +15,6 @@ from tailrace.bounds import SAMPLES
 
 _SAMPLES_PER_EVENT = 32
 """An event takes as much memory as so many samples, with its detail."""
-_SAMPLES_PER_SPAN = 8
-"""So does a span (measured: 500 bytes, with the visit that it becomes)."""
 _SAMPLES_MIN = 1_000_000
 _BYTES_PER_SAMPLE = 220
 _BYTES_BESIDES = 1_400 << 20
@@ -29,11 +27,6 @@ def samples() -> int:
 def events() -> int:
     """How many events of one file are read."""
     return samples() // _SAMPLES_PER_EVENT
-
-
-def spans() -> int:
-    """How many spans of all files are read."""
-    return samples() // _SAMPLES_PER_SPAN
 
 
 def _memory() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,13 +24,15 @@ _BLOCK = 4 * 1024 * 1024
 class Source:
     """`place` is the server or node of the file (`NAME=FILE`). `began` are the starts of what a log without a wall
     clock counts from: a JVM, a load test, a machine, a day (`--began`); in ns since the Unix epoch. `log_format` is
-    that of an access log (`--log-format`). `mapping` names the columns of a table of spans (`--columns`)."""
+    that of an access log (`--log-format`). `mapping` names the columns of a table of spans (`--columns`). `scratch` is
+    where readers may put files that they need until everything is written."""
 
     path: Path
     place: str | None = None
     began: tuple[int, ...] = ()
     log_format: str | None = None
     mapping: Mapped | None = None
+    scratch: Path | None = None
 
     def dated(self, start: int) -> Source:
         """The same file, whose times count from this start."""
@@ -106,6 +108,39 @@ def _text(data: bytes) -> str:
 
 
 @dataclass
+class Frames:
+    """The rows of a table as frames, one after the other; they can be read any number of times. An iterable may make
+    each of them anew, so that a large table is never in memory as a whole."""
+
+    parts: list[Iterable[pl.DataFrame]] = field(default_factory=list)
+    ordered: bool = False
+    """All rows are in the order of their table."""
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        for part in self.parts:
+            yield from part
+
+    def append(self, frame: pl.DataFrame) -> None:
+        self.parts.append((frame,))
+
+    def changed(self, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Frames:
+        """Each frame after a change."""
+        return Frames([_Changed(self, change)] if self else [], self.ordered)
+
+
+@dataclass(frozen=True)
+class _Changed:
+    frames: Frames
+    change: Callable[[pl.DataFrame], pl.DataFrame]
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return map(self.change, self.frames)
+
+
+@dataclass
 class Found:
     """What reading one file gave. Events have `kind`, `begin`, `end` (ns since the Unix epoch), `detail` and perhaps
     `place`; without it, their place is that of the file. Visits and requests are numbered from 0 and have the columns
@@ -113,8 +148,8 @@ class Found:
 
     samples: list[pl.DataFrame] = field(default_factory=list)
     events: list[pl.DataFrame] = field(default_factory=list)
-    visits: list[pl.DataFrame] = field(default_factory=list)
-    requests: list[pl.DataFrame] = field(default_factory=list)
+    visits: Frames = field(default_factory=Frames)
+    requests: Frames = field(default_factory=Frames)
     topology: Topology | None = None
     notes: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from tailrace.readers.elements import number, text
 from tailrace.readers.naming import Names, folded, words_of
 
-Kind = Literal["server", "client", "consumer", "producer", ""]
+Kind = Literal["server", "client", "consumer", "producer", "by service", ""]
+"""`by service`: a server if the span above is of another service or missing."""
 Values = Mapping[str, Any]
 
 

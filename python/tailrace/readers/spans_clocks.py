@@ -12,17 +12,20 @@ drifted or the spans are not nested, and nothing is moved.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.readers.spills import Rows
 from tailrace.units import MILLISECOND
 
-Calls = tuple[str, str, NDArray[np.int64], NDArray[np.int64]]
-"""Host of the clients, host of the servers, and the least and the largest θ of each call in ns."""
+CALL = np.dtype([("client", "u4"), ("server", "u4"), ("least", "i8"), ("largest", "i8")])
+"""The numbers of the hosts of a client and of its server, and the least and the largest θ of the call in ns."""
+_PAIR = ("first", "second")
 _BROKEN_MAX = 0.01
 SLACK_NS = MILLISECOND
 """A server may end its span this much after its client: the answer is sent before the span ends."""
@@ -38,36 +41,59 @@ class Clocks:
     unknown: int
 
 
-def aligned(calls: Iterable[Calls]) -> Clocks:
-    """The offsets, towards the host that makes the most calls, among those that are connected with each other."""
-    bounds: dict[tuple[str, str], tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]] = defaultdict(
-        lambda: ([], [])
-    )
-    weight: dict[str, int] = defaultdict(int)
-    for client, server, least, largest in calls:
-        if client == server:
-            continue
-        weight[client] += len(least)
-        first, second = sorted((client, server))
-        largest = largest + SLACK_NS
-        low, high = (least, largest) if first == client else (-largest, -least)
-        bounds[first, second][0].append(low)
-        bounds[first, second][1].append(high)
+def aligned(calls: Rows, names: Sequence[str]) -> Clocks:
+    """The offsets, towards the host that makes the most calls, among those that are connected with each other. Calls
+    are read in blocks: first they are counted, and then only the bounds that decide are kept."""
+    rank = np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))
+    weight, counts = Counter[str](), pl.DataFrame(schema=dict.fromkeys(_PAIR, pl.UInt32) | {"count": pl.UInt32})
+    for block in _bounds(calls, rank):
+        for host, count in block.group_by("client").len().iter_rows():
+            weight[names[host]] += count
+        of_block = block.group_by(_PAIR).agg(count=pl.len().cast(pl.UInt32))
+        counts = pl.concat([counts, of_block]).group_by(_PAIR).agg(pl.col("count").sum())
+    spared = counts.select(*_PAIR, spared=(pl.col("count") * _BROKEN_MAX).floor())
+    lows, highs = _ends(calls, rank, spared)
     edges, unknown = list[tuple[int, str, str, int]](), 0
-    for (first, second), (lows, highs) in bounds.items():
-        lowest, highest = _without_broken(np.concatenate(lows), np.concatenate(highs))
+    bounds = (
+        lows.group_by(_PAIR).agg(pl.col("low").min()).join(highs.group_by(_PAIR).agg(pl.col("high").max()), on=_PAIR)
+    )
+    for first, second, lowest, highest in bounds.iter_rows():
         if lowest > highest:
             unknown += 1
             continue
         offset = 0 if lowest <= 0 <= highest else (lowest + highest) // 2
-        edges.append(((highest - lowest) // 2, first, second, offset))
+        edges.append(((highest - lowest) // 2, names[first], names[second], offset))
     return _towards_the_first(edges, weight, unknown)
 
 
-def _without_broken(lows: NDArray[np.int64], highs: NDArray[np.int64]) -> tuple[int, int]:
-    """The interval that all calls but a hundredth leave at either end."""
-    spared = int(len(lows) * _BROKEN_MAX)
-    return int(np.sort(lows)[-1 - spared]), int(np.sort(highs)[spared])
+def _bounds(calls: Rows, rank: NDArray[np.int64]) -> Iterator[pl.DataFrame]:
+    """The two hosts of each call in the order of their names, and the bounds of the offset of the second."""
+    for block in calls.blocks():
+        client, server = block["client"], block["server"]
+        least, largest = block["least"], block["largest"] + SLACK_NS
+        ordered = rank[client] < rank[server]
+        yield pl.DataFrame(
+            {
+                "client": client.copy(),
+                "first": np.where(ordered, client, server),
+                "second": np.where(ordered, server, client),
+                "low": np.where(ordered, least, -largest),
+                "high": np.where(ordered, largest, -least),
+            }
+        )
+
+
+def _ends(calls: Rows, rank: NDArray[np.int64], spared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The largest low bounds and the smallest high bounds of each pair: the hundredth that may be broken, and the next
+    one, which decides."""
+    pair = dict.fromkeys(_PAIR, pl.UInt32)
+    ends = {name: pl.DataFrame(schema=pair | {name: pl.Int64}) for name in ("low", "high")}
+    for block in _bounds(calls, rank):
+        for name, known in ends.items():
+            both = pl.concat([known, block.select(*_PAIR, name)])
+            place = pl.col(name).rank("ordinal", descending=name == "low").over(_PAIR)
+            ends[name] = both.join(spared, on=_PAIR).filter(place <= pl.col("spared") + 1).drop("spared")
+    return ends["low"], ends["high"]
 
 
 def _towards_the_first(edges: list[tuple[int, str, str, int]], weight: Mapping[str, int], unknown: int) -> Clocks:

@@ -10,42 +10,57 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace import _core
-from tailrace.readers import room
+from tailrace.bounds import NAME_CHARACTERS, NAMES, SPAN_TEXTS
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found
 from tailrace.readers.spans import NUMBERED, Kind, Span, interaction_of_label, status_of_outcome
+from tailrace.readers.spans_clocks import CALL
+from tailrace.readers.spans_parts import ROW, Parts
+from tailrace.readers.spills import IN_MEMORY, Scratch, Table
 
-_KINDS: dict[Kind, int] = {"": 0, **{kind: int(number) for number, kind in NUMBERED.items()}}
-SERVER, CLIENT = _KINDS["server"], _KINDS["client"]
+_KINDS: dict[Kind, int] = {"": 0, **{kind: int(number) for number, kind in NUMBERED.items()}, "by service": 255}
+SERVER, CLIENT, _BY_SERVICE = _KINDS["server"], _KINDS["client"], _KINDS["by service"]
 _MOVED, _CHOSEN = 1, 2
 _AT_ONCE = 10_000
 _CACHED_MAX = 1 << 16
-_SCHEMA = {
-    **{"key": pl.UInt64, "parent": pl.UInt64, "kind": pl.UInt8, "begin": pl.Int64, "end": pl.Int64},
-    **dict.fromkeys(("service", "interaction", "status", "peer", "host"), pl.UInt32),
-    "marks": pl.UInt8,
+_TEXTS = ("service", "interaction", "status", "peer", "host")
+_FORM = {
+    **{"trace": pl.UInt64, "key": pl.UInt64, "parent": pl.UInt64, "kind": pl.UInt8, "begin": pl.Int64, "end": pl.Int64},
+    **dict.fromkeys(_TEXTS, pl.UInt32),
+    **{"marks": pl.UInt8, "kept": pl.Float64},
 }
+_NAMELESS = 1
+"""In place of a text that is too long, or that comes after too many others."""
 Numbers = NDArray[np.int64]
 
 
 class Spans:
-    """Collects columns, until no more fit into memory."""
+    """Collects columns, of which at most some `most` rows are in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Scratch, most: int = IN_MEMORY) -> None:
         self.names = Names()
         self.backwards = 0
         """Spans that end before they begin."""
         self.kept: tuple[float, float] | None = None
         """The smallest and the largest share of traces that a sampler kept."""
-        self.most = room.spans()
-        self.count = 0
+        self.parts = Parts(scratch, most)
+        self._count = 0
         self._texts: dict[str, int] = {"": 0}
-        self._parts: list[pl.DataFrame] = []
+        self._visible = {0}
+        """Texts that a visit may have as a name, in contrast to those of hosts alone."""
         self._cached: dict[str, int] = {}
 
     @property
-    def full(self) -> bool:
-        return self.count >= self.most
+    def texts(self) -> list[str]:
+        """Number → text; number 1 is for those that can be no name."""
+        nothing, *others = self._texts
+        return [nothing, "", *others]
+
+    def nameable(self) -> NDArray[np.bool_]:
+        """Which texts may be names: the first `NAMES` that can be."""
+        found = np.zeros(len(self._texts) + 1, dtype=bool)
+        found[sorted(self._visible - {_NAMELESS})[:NAMES]] = True
+        return found
 
     def add(self, rows: pl.DataFrame, texts: Sequence[str]) -> None:
         """Add what the engine cut out of a block (crates/core/src/spans/sheet.rs)."""
@@ -73,31 +88,37 @@ class Spans:
             key = f"{name} {texts[i]}"
             code = self._cached.get(key)
             if code is None:
-                code = self._code(meaning(texts[i]) or "")
+                code = self._code(name, meaning(texts[i]) or "")
                 if len(self._cached) >= _CACHED_MAX:
                     self._cached.clear()
                 self._cached[key] = code
             codes[i] = code
         return codes[column]
 
-    def _code(self, text: str) -> int:
-        return self._texts.setdefault(text, len(self._texts))
+    def _code(self, name: str, text: str) -> int:
+        code = self._texts.get(text)
+        if code is None:
+            if len(text) > NAME_CHARACTERS or len(self._texts) >= SPAN_TEXTS:
+                return 0 if name == "host" else _NAMELESS
+            code = self._texts[text] = len(self._texts) + 1
+        if name != "host":
+            self._visible.add(code)
+        return code
 
     def add_each(self, spans: Iterable[Span | None], found: Found) -> None:
         """Add spans that a reader of tables finds one by one."""
         spans = iter(spans)
-        while not self.full and (some := list(islice(spans, _AT_ONCE))):
+        while some := list(islice(spans, _AT_ONCE)):
             whole = [span for span in some if span is not None]
             found.lose("spans without an id, a time or a service", len(some) - len(whole))
-            rows = list(map(self._row, whole))
-            self._append(pl.DataFrame(rows, schema={**_SCHEMA, "kept": pl.Float64}, orient="row"))
+            self._append(pl.DataFrame(list(map(self._row, whole)), schema=_FORM, orient="row"))
 
     def _row(self, span: Span) -> tuple[int | float | None, ...]:
-        parent = None if span.parent is None else _core.span_key(span.trace, span.parent)
         texts = (span.service, span.interaction or "", span.status, span.peer or "", span.host)
         return (
-            *(_core.span_key(span.trace, span.id), parent, _KINDS[span.kind], span.begin, span.end),
-            *map(self._code, texts),
+            *_core.span_keys(span.trace, span.id, span.parent),
+            *(_KINDS[span.kind], span.begin, span.end),
+            *map(self._code, _TEXTS, texts),
             *(_CHOSEN if span.chosen else 0, span.kept),
         )
 
@@ -108,63 +129,83 @@ class Spans:
         if len(shares):
             known = [*(self.kept or ()), float(shares.min()), float(shares.max())]
             self.kept = min(known), max(known)
-        self.count += forwards.height
-        self._parts.append(forwards.select(*_SCHEMA))
-
-    def linked(self) -> Linked:
-        frame = pl.concat(self._parts) if self._parts else pl.DataFrame(schema=_SCHEMA)
-        self._parts.clear()
-        return Linked(frame, list(self._texts))
+        table = np.empty(forwards.height, ROW)
+        for name in ("trace", "key", "kind", "begin", "end", *_TEXTS, "marks"):
+            table[name] = forwards[name].to_numpy()
+        table["parent"] = forwards["parent"].fill_null(0).to_numpy()
+        table["has_parent"] = forwards["parent"].is_not_null().to_numpy()
+        table["number"] = np.arange(self._count, self._count + forwards.height)
+        self._count += forwards.height
+        self.parts.add(table)
 
 
 class Linked:
-    """All spans, the first of each id; spans by their number, and negative for none."""
+    """The spans of a part, the first of each id; spans by their number in it, and negative for none."""
 
-    def __init__(self, frame: pl.DataFrame, texts: list[str]) -> None:
-        table, order, self.cycles = _core.link_spans(frame.select("key", "parent", "kind"))
+    def __init__(self, rows: Table) -> None:
+        kind = _with_kinds(rows)
+        parent = pl.when("has_parent").then(pl.col("parent"))
+        columns = {"key": rows["key"], "parent": rows["parent"], "has_parent": rows["has_parent"], "kind": kind}
+        table, order, self.cycles = _core.link_spans(pl.DataFrame(columns).select("key", parent, "kind"))
         links = pl.DataFrame(table)
-        self.twice = frame.height - links.height
-        frame = frame.drop("key", "parent")[links["row"]]
-        self.texts = texts
+        self.twice = len(rows) - links.height
+        row = links["row"].to_numpy()
+        rows, self.kind = rows[row], kind[row]
         self.above: Numbers = links["above"].to_numpy()
         self.container: Numbers = links["container"].to_numpy()
         """The nearest span of a server or consumer above a span; else `ROOT`, or a smaller number where a
         parent is missing or spans are above themselves."""
         self.order = np.array(order, dtype=np.int64)
         """The servers and consumers, each after its container."""
-        self.begin, self.end = (frame[name].to_numpy().copy() for name in ("begin", "end"))
-        self.kind = frame["kind"].to_numpy()
-        self.service, self.interaction, self.status, self.peer, host = (
-            frame[name].to_numpy().astype(np.int64) for name in ("service", "interaction", "status", "peer", "host")
-        )
+        self.number, self.begin, self.end = (rows[name].copy() for name in ("number", "begin", "end"))
+        self.service, self.interaction, self.status, self.peer, host = (rows[name].astype(np.int64) for name in _TEXTS)
         self.host: Numbers = np.where(host == 0, self.service, host)
         """Whose clock its times are of."""
-        marks = frame["marks"].to_numpy()
-        self.moved, self.chosen = (int(np.count_nonzero(marks & mark)) for mark in (_MOVED, _CHOSEN))
+        self.moved, self.chosen = (int(np.count_nonzero(rows["marks"] & mark)) for mark in (_MOVED, _CHOSEN))
 
-    def calls(self) -> Iterator[tuple[str, str, Numbers, Numbers]]:
-        """For each pair of hosts the bounds of the offset between their clocks: a server's span lies inside its
-        client's."""
+    def calls(self) -> Table:
+        """The calls between two hosts: a server's span lies inside its client's (`spans_clocks`)."""
         servers = np.flatnonzero((self.kind == SERVER) & (self.above >= 0))
-        servers = servers[self.kind[self.above[servers]] == CLIENT]
         clients = self.above[servers]
-        calls = pl.DataFrame(
-            {
-                "client": self.host[clients],
-                "server": self.host[servers],
-                "least": self.begin[clients] - self.begin[servers],
-                "largest": self.end[clients] - self.end[servers],
-            }
-        )
-        for pair in calls.partition_by("client", "server", maintain_order=True):
-            client, server = (self.texts[pair[name][0]] for name in ("client", "server"))
-            yield client, server, pair["least"].to_numpy(), pair["largest"].to_numpy()
+        between = (self.kind[clients] == CLIENT) & (self.host[clients] != self.host[servers])
+        servers, clients = servers[between], clients[between]
+        found = np.empty(len(servers), CALL)
+        found["client"], found["server"] = self.host[clients], self.host[servers]
+        found["least"] = self.begin[clients] - self.begin[servers]
+        found["largest"] = self.end[clients] - self.end[servers]
+        return found
 
-    def move(self, offsets: Mapping[str, int]) -> None:
-        """Add an offset to the times of each host."""
-        added = np.array([offsets.get(text, 0) for text in self.texts], dtype=np.int64)[self.host]
-        self.begin += added
-        self.end += added
+    def move(self, added: Numbers) -> None:
+        """Add an offset to the times of each host, by its number."""
+        self.begin += added[self.host]
+        self.end += added[self.host]
+
+
+def _with_kinds(rows: Table) -> NDArray[np.uint8]:
+    """The kinds, where a span without one is that of a server if the span above it is of another service or missing."""
+    kind: NDArray[np.uint8] = rows["kind"].copy()
+    open_now = np.flatnonzero(kind == _BY_SERVICE)
+    if not len(open_now):
+        return kind
+    order = np.argsort(rows["key"], kind="stable")
+    keys = rows["key"][order]
+    at = np.searchsorted(keys, rows["parent"][open_now], "right") - 1
+    above = order[np.maximum(at, 0)]
+    known = (at >= 0) & (rows["key"][above] == rows["parent"][open_now]) & rows["has_parent"][open_now]
+    inside = known & (rows["service"][above] == rows["service"][open_now])
+    kind[open_now] = np.where(inside, _KINDS[""], SERVER)
+    return kind
+
+
+def linked(parts: Parts) -> Callable[[], Iterator[Linked]]:
+    """The linked spans of all parts, as often as they are needed. If there is one part, it is linked once."""
+    only = [Linked(rows) for rows in parts] if parts.is_one else []
+    return lambda: iter(only) if only else map(Linked, parts)
+
+
+def offsets_of(texts: Sequence[str], offsets: Mapping[str, int]) -> Numbers:
+    """The offset of each host, by its number."""
+    return np.array([offsets.get(text, 0) for text in texts], dtype=np.int64)
 
 
 ROOT = -2

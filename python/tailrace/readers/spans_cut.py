@@ -46,7 +46,7 @@ def form_of(head: bytes) -> str | None:
 
 
 def read(source: Source, found: Found, form: str, spans: Spans) -> None:
-    """Add the spans of a file, until no more fit into memory."""
+    """Add the spans of a file."""
     cutter, name = _core.SpanCutter(form, PLAN, source.size()), source.path.name
     for block, last in _with_last(source.blocks(found)):
         more = True
@@ -58,8 +58,6 @@ def read(source: Source, found: Found, form: str, spans: Spans) -> None:
             spans.add(pl.DataFrame(rows), texts)
             if stopped is not None:
                 found.stopped(name, stopped)
-                return
-            if spans.full:
                 return
 
 

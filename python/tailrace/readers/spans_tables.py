@@ -20,7 +20,6 @@ from tailrace import units
 from tailrace.bounds import UNDATED_NS
 from tailrace.dataset import tables
 from tailrace.errors import InputError
-from tailrace.readers import room
 from tailrace.readers.elements import rows
 from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.naming import Names
@@ -171,18 +170,9 @@ def _of_alibaba(row: Mapping[str, Any], names: Names) -> Span | None:
 def _flat(
     table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], mapping: Mapped | None, names: Names
 ) -> Iterator[Span | None]:
-    kept: list[dict[str, str]] = []
-    most = room.spans()
-    for row in table:
-        if len(kept) >= most:
-            break
-        kept.append({role: _text(row.get(column)) for role, column in roles.items()})
-    services = {(row["trace"], row["span"]): row["service"] for row in kept}
-    for row in kept:
-        above = services.get((row["trace"], row.get("parent", "")))
-        kind = _kind(row.get("kind", ""), mapping)
-        if "kind" not in roles and above != row["service"]:
-            kind = "server"
+    for line in table:
+        row = {role: _text(line.get(column)) for role, column in roles.items()}
+        kind: Kind = _kind(row["kind"], mapping) if "kind" in roles else "by service"
         begin, end = _times(row, roles, mapping)
         failed = row.get("status", "").lower() in ("2", "error", "status_code_error")
         ids = (row["trace"], row["span"], row.get("parent") or None)

@@ -10,139 +10,118 @@ server span               ├────────────────┤
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.readers import attempts, spans_clocks
+from tailrace.readers import spans_clocks
 from tailrace.readers.spans_columns import CLIENT, ROOT, SERVER, Linked, Numbers
-from tailrace.readers.stays import Stays
-from tailrace.topology import Call, Server, Topology
+from tailrace.readers.spans_runs import VISIT
+from tailrace.readers.spills import Table
+from tailrace.readers.stays import possible_times, topmost
 
 _NONE = -1
+ORPHAN, WITH_ROOT = 1, 2
+"""Values of `entry`: an outermost visit whose caller is missing, and one whose trace has its root."""
 
 
-class Visits:
-    def __init__(self, spans: Linked) -> None:
-        self.spans = spans
-        self.stays = Stays()
-        self.numbers: Numbers = np.full(len(spans.kind), _NONE)
-        """Span → its visit."""
-        self.waits: dict[int, int] = {}
-        self.calls: Counter[tuple[str, str]] = Counter()
-        self.count: Counter[str] = Counter()
-        self.skewed = self.orphans = 0
-        self.remote: set[str] = set()
-        servers = spans.kind == SERVER
-        self.orphans_enter = not bool((spans.container[servers] == ROOT).any())
-        self._of_servers(spans.order)
-        called = np.zeros(len(spans.kind), dtype=bool)
-        called[spans.above[servers & (spans.above >= 0)]] = True
-        seen = (spans.kind == CLIENT) & ~called & (spans.peer != 0) & (spans.peer != spans.service)
-        self._seen_by_callers(np.flatnonzero(seen & (self._container_visits() != _NONE)))
+@dataclass(frozen=True)
+class Part:
+    """The visits of a part, and what is counted besides. `calls` are the numbers of callers and servers."""
 
-    def _container_visits(self) -> Numbers:
-        """The visit that contains each span."""
-        container = self.spans.container
-        return np.where(container >= 0, self.numbers[np.maximum(container, 0)], _NONE)
+    visits: Table
+    remote: Table
+    """Those of servers without spans of their own, as their clients saw them."""
+    calls: Table
+    damaged: int
+    skewed: int
+    orphans: int
 
-    def _of_servers(self, order: Numbers) -> None:
-        """Add the visits of these spans, each after the one that contains it."""
-        spans = self.spans
-        above = spans.above[order]
-        is_server, has_above = spans.kind[order] == SERVER, above >= 0
-        begin, end = spans.begin[order], spans.end[order]
-        by_client = is_server & has_above & (spans.kind[above] == CLIENT)
-        inside = (spans.begin[above] <= begin) & (end <= spans.end[above] + spans_clocks.SLACK_NS)
-        self.skewed = int((by_client & ~inside).sum())
-        sent = np.where(by_client & inside, spans.begin[above], begin)
-        caller = np.where(is_server & has_above, spans.service[above], 0)
-        rows = _Rows(sent, begin, end, spans.service[order], caller, spans.interaction[order], spans.status[order])
-        possible, codes = self._possible(rows)
-        own = np.cumsum(possible) - 1
-        self.numbers[order[possible]] = own[possible]
-        parent = self._container_visits()[order]
-        # A cycle is cut at the visit that comes first.
-        parent = np.where(is_server & (parent < own), parent, _NONE)
-        alone = is_server & (parent == _NONE)
-        root = alone & (spans.container[order] == ROOT)
-        self.orphans = int((alone & ~root).sum())
-        self._add(rows, possible, codes, parent, root | (alone & self.orphans_enter))
-        gaps = begin - sent
-        long = np.flatnonzero(possible & (gaps >= attempts.LONG_NS))
-        self.waits = dict(zip(own[long].tolist(), gaps[long].tolist(), strict=True))
-        self._count_calls(rows, possible & (caller != 0) & (caller != rows.server) & (parent != _NONE))
 
-    def _seen_by_callers(self, seen: Numbers) -> None:
-        """Add the visits of servers without spans of their own, as their clients saw them."""
-        spans = self.spans
-        begin, end, peer = spans.begin[seen], spans.end[seen], spans.peer[seen]
-        rows = _Rows(begin, begin, end, peer, spans.service[seen], spans.interaction[seen], spans.status[seen])
-        possible, codes = self._possible(rows)
-        self._add(rows, possible, codes, self._container_visits()[seen], np.zeros(len(seen), dtype=bool))
-        self.remote = {spans.texts[server] for server in np.unique(peer[possible]).tolist()}
-        self._count_calls(rows, possible)
-
-    def _possible(self, rows: _Rows) -> tuple[NDArray[np.bool_], list[Numbers]]:
-        """Which rows can be visits, and the numbers that their texts have there."""
-        possible = self.stays.possible(rows.sent, rows.arrival, rows.departure) & (rows.server != 0)
-        columns = (rows.server, rows.interaction, rows.caller, rows.status)
-        used = np.unique(np.concatenate([column[possible] for column in columns]))
-        codes = np.full(len(self.spans.texts), _NONE)
-        codes[used] = self.stays.codes([self.spans.texts[i] for i in used.tolist()])
-        coded = [codes[column] for column in columns]
-        return possible & (np.min(coded, axis=0) != _NONE), coded
-
-    def _add(
-        self, rows: _Rows, possible: NDArray[np.bool_], codes: list[Numbers], parent: Numbers, entry: NDArray[np.bool_]
-    ) -> None:
-        nothing = np.zeros(len(parent), dtype=np.int64)
-        numbers = {
-            "sent": rows.sent, "arrival": rows.arrival, "departure": rows.departure, "drops": nothing,
-            "parent": parent, "bytes_out": nothing + _NONE, "downstream_ns": nothing + _NONE, "entry": entry,
-        }  # fmt: skip
-        self.stays.add_coded({name: column[possible] for name, column in numbers.items()}, [c[possible] for c in codes])
-        self.stays.damaged += int((~possible).sum())
-        for server, count in _counts(rows.server[possible]):
-            self.count[self.spans.texts[server]] += count
-
-    def _count_calls(self, rows: _Rows, counted: NDArray[np.bool_]) -> None:
-        texts = self.spans.texts
-        for pair, count in _counts(rows.caller[counted] * len(texts) + rows.server[counted]):
-            caller, server = divmod(pair, len(texts))
-            self.calls[texts[caller], texts[server]] += count
-
-    def lost_attempts(self) -> int:
-        """Set the lost attempts that gaps show, if nearly all long gaps lie at the times of a kernel."""
-        times = attempts.schedule(self.waits.values())
-        return self.stays.lost_attempts(self.waits) if attempts.fits(self.waits.values(), times) else 0
-
-    def topology(self) -> Topology:
-        calls = sorted(pair for pair in self.calls if pair[0] in self.count)
-        return Topology(
-            servers=tuple(Server(name=name) for name in sorted(self.count)),
-            calls=tuple(
-                Call(caller=caller, callee=callee, visits_mean=self.calls[caller, callee] / self.count[caller])
-                for caller, callee in calls
-            ),
-        )
+def of(spans: Linked, nameable: NDArray[np.bool_]) -> Part:
+    """The visits of linked spans; those with impossible times or names are left out."""
+    servers, skewed, orphans = _of_servers(spans, nameable)
+    numbers: Numbers = np.full(len(spans.kind), _NONE)
+    numbers[servers.span] = np.arange(len(servers.span))
+    remote = _seen_by_callers(spans, numbers, nameable)
+    parent = np.concatenate([servers.parent, remote.parent])
+    top = topmost(np.where(parent >= 0, parent, np.arange(len(parent))))
+    rows = np.concatenate([servers.rows, remote.rows])
+    rows["parent"] = np.where(parent >= 0, rows["number"][parent], _NONE)
+    rows["top"], rows["entry"] = rows["number"][top], rows["entry"][top]
+    visits, remote_rows = rows[: len(servers.span)], rows[len(servers.span) :]
+    called = (visits["caller"] != 0) & (visits["caller"] != visits["server"]) & (servers.parent != _NONE)
+    return Part(
+        rows,
+        remote_rows,
+        np.concatenate([visits[called], remote_rows])[["caller", "server"]],
+        servers.damaged + remote.damaged,
+        skewed,
+        orphans,
+    )
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Times, and the numbers of texts; 0 is none."""
+    """Possible visits, with their spans, and the visits that contain them as numbers in the rows of servers."""
 
-    sent: Numbers
-    arrival: Numbers
-    departure: Numbers
-    server: Numbers
-    caller: Numbers
-    interaction: Numbers
-    status: Numbers
+    rows: Table
+    span: Numbers
+    parent: Numbers
+    damaged: int
 
 
-def _counts(column: Numbers) -> list[tuple[int, int]]:
-    values, counts = np.unique(column, return_counts=True)
-    return list(zip(values.tolist(), counts.tolist(), strict=True))
+def _of_servers(spans: Linked, nameable: NDArray[np.bool_]) -> tuple[_Rows, int, int]:
+    """The visits of servers and consumers, each after the one that contains it; how many calls lie outside of their
+    client's span; and how many visits lack the span of their caller."""
+    order = spans.order
+    above, container = spans.above[order], spans.container[order]
+    is_server, has_above = spans.kind[order] == SERVER, above >= 0
+    begin, end = spans.begin[order], spans.end[order]
+    by_client = is_server & has_above & (spans.kind[above] == CLIENT)
+    inside = (spans.begin[above] <= begin) & (end <= spans.end[above] + spans_clocks.SLACK_NS)
+    sent = np.where(by_client & inside, spans.begin[above], begin)
+    caller = np.where(is_server & has_above, spans.service[above], 0)
+    rows = _rows(spans, order, sent, spans.service[order], caller)
+    possible = _possible(rows, nameable)
+    own = np.cumsum(possible) - 1
+    numbers: Numbers = np.full(len(spans.kind), _NONE)
+    numbers[order[possible]] = own[possible]
+    parent = np.where(container >= 0, numbers[np.maximum(container, 0)], _NONE)
+    # A cycle is cut at the visit that comes first.
+    parent = np.where(is_server & (parent < own), parent, _NONE)
+    alone = is_server & (parent == _NONE)
+    rows["entry"] = np.where(alone, np.where(container == ROOT, WITH_ROOT, ORPHAN), 0)
+    found = _Rows(rows[possible], order[possible], parent[possible], int((~possible).sum()))
+    return found, int((by_client & ~inside).sum()), int((alone & (container != ROOT)).sum())
+
+
+def _seen_by_callers(spans: Linked, numbers: Numbers, nameable: NDArray[np.bool_]) -> _Rows:
+    """The visits of servers without spans of their own, as their clients saw them."""
+    servers = spans.kind == SERVER
+    called = np.zeros(len(spans.kind), dtype=bool)
+    called[spans.above[servers & (spans.above >= 0)]] = True
+    parent = np.where(spans.container >= 0, numbers[np.maximum(spans.container, 0)], _NONE)
+    with_peer = (spans.peer != 0) & (spans.peer != spans.service)
+    seen = np.flatnonzero((spans.kind == CLIENT) & ~called & with_peer & (parent != _NONE))
+    rows = _rows(spans, seen, spans.begin[seen], spans.peer[seen], spans.service[seen])
+    possible = _possible(rows, nameable)
+    return _Rows(rows[possible], seen[possible], parent[seen][possible], int((~possible).sum()))
+
+
+def _rows(spans: Linked, span: Numbers, sent: Numbers, server: Numbers, caller: Numbers) -> Table:
+    rows = np.zeros(len(span), VISIT)
+    rows["number"], rows["sent"], rows["server"], rows["caller"] = spans.number[span], sent, server, caller
+    rows["arrival"], rows["departure"] = spans.begin[span], spans.end[span]
+    rows["interaction"], rows["status"] = spans.interaction[span], spans.status[span]
+    return rows
+
+
+def _possible(rows: Table, nameable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows can be visits."""
+    possible: NDArray[np.bool_] = rows["server"] != 0
+    possible &= possible_times(rows["sent"], rows["arrival"], rows["departure"])
+    for name in ("server", "interaction", "caller", "status"):
+        possible &= nameable[rows[name]]
+    return possible

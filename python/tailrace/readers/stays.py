@@ -75,7 +75,7 @@ class Stays:
     def add_all(self, columns: Mapping[str, NDArray[np.int64]], names: Mapping[str, pl.Series]) -> int | None:
         """The number of the first of many visits, with columns like the fields of a stay and -1 for None; None if not
         all of them can be added, and then none is."""
-        possible = self.possible(columns["sent"], columns["arrival"], columns["departure"])
+        possible = possible_times(columns["sent"], columns["arrival"], columns["departure"])
         texts = [names[name].fill_null("") for name in _TEXTS]
         different = [column.unique(maintain_order=True) for column in texts]
         new = {text for column in different for text in column} - self._names.keys()
@@ -91,18 +91,6 @@ class Stays:
         first = len(self)
         self.add_coded(columns, [codes.to_numpy() for codes in coded])
         return first
-
-    def possible(
-        self, sent: NDArray[np.int64], arrival: NDArray[np.int64], departure: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Whether each visit may have such times."""
-        ordered = (sent >= EARLIEST_NS) & (sent <= arrival) & (arrival <= departure) & (departure <= LATEST_NS)
-        return ordered & (departure - sent <= YEAR_NS)
-
-    def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """The number of each text as a name; -1: it is too long, or there are too many names."""
-        found = [self._names.setdefault(text, len(self._names)) if self._nameable(text) else -1 for text in texts]
-        return np.array(found, dtype=np.int64)
 
     def add_coded(self, columns: Mapping[str, NDArray[Any]], codes: Sequence[NDArray[np.int64]]) -> None:
         """Add possible visits, with the `codes` of server, interaction, caller and status."""
@@ -169,8 +157,7 @@ _WIDTH = len(_COLUMNS)
 def _with_common_names(frame: pl.DataFrame, routes: Collection[str]) -> pl.DataFrame:
     names = frame.select(pl.col("server", "interaction").cast(pl.String)).drop_nulls()
     counts = names.group_by("server", "interaction").len().rows()
-    common = {name: to for name, to in _core.without_rare_words(counts) if name not in routes}
-    renamed = pl.col("interaction").cast(pl.String).replace(common)
+    renamed = pl.col("interaction").cast(pl.String).replace(common_names(counts, routes))
     return frame.with_columns(renamed.cast(pl.Categorical))
 
 
@@ -181,8 +168,26 @@ def _root(frame: pl.DataFrame) -> pl.Series:
     entry = frame["entry"].to_numpy() == 1
     nobody = frame.height
     above = np.append(np.where(entry, number, np.where(parent < number, parent, nobody)), nobody)
-    # Each round doubles how far up each visit looks.
+    root = pl.Series("request", topmost(above)[:-1], dtype=pl.UInt64)
+    return root.set(root == nobody, None)
+
+
+def topmost(above: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The topmost of each, which is above itself. Each round doubles how far up each looks."""
     while not np.array_equal(further := above[above], above):
         above = further
-    root = pl.Series("request", above[:-1], dtype=pl.UInt64)
-    return root.set(root == nobody, None)
+    return above
+
+
+def possible_times(
+    sent: NDArray[np.int64], arrival: NDArray[np.int64], departure: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether each visit may have such times."""
+    ordered = (sent >= EARLIEST_NS) & (sent <= arrival) & (arrival <= departure) & (departure <= LATEST_NS)
+    return ordered & (departure - sent <= YEAR_NS)
+
+
+def common_names(counts: Sequence[tuple[str, str, int]], routes: Collection[str]) -> dict[str, str]:
+    """Name of an interaction → its name without rare words; `counts` are those of a server and an interaction. The
+    names of `routes` keep theirs."""
+    return {name: to for name, to in _core.without_rare_words(list(counts)) if name not in routes}

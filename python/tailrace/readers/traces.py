@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tailrace import units
+from tailrace.bounds import TRACE_SPANS
 from tailrace.errors import InputError
-from tailrace.readers import attempts, spans_clocks, spans_cut, spans_tables
+from tailrace.readers import attempts, spans_clocks, spans_columns, spans_cut, spans_tables
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.spans_clocks import Clocks
-from tailrace.readers.spans_columns import Linked, Spans
-from tailrace.readers.spans_visits import Visits
+from tailrace.readers.spans_columns import Spans
+from tailrace.readers.spans_runs import Runs
+from tailrace.readers.spans_together import Visits
+from tailrace.readers.spills import IN_MEMORY, Rows, Scratch
 from tailrace.topology import Topology
 
 
@@ -61,45 +64,68 @@ def together(source: Source) -> str:
     return "traces"
 
 
-def read(sources: Sequence[Source]) -> Found:
-    found, spans = Found(), Spans()
+def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
+    """What the spans of all files show; some `most` rows of each table are in memory at a time."""
+    scratch = Scratch(sources[0].scratch)
+    found, spans = Found(), Spans(scratch, most)
     for source in sources:
         reader = _reader_of(source)
         if reader is None:
             raise InputError(source.path, "it holds no spans", "docs/reference/readers.md lists what is read")
         reader(source, found, spans)
-        if spans.full:
-            found.filled(source.path.name, spans.most, "spans")
-            break
     name = sources[0].path.name
-    linked = spans.linked()
-    clocks = spans_clocks.aligned(linked.calls())
-    linked.move(clocks.offsets)
-    visits = Visits(linked)
-    if not len(visits.stays):
+    visits, clocks = _visits(spans, scratch, most)
+    if not len(visits):
         raise InputError(
             sources[0].path, "there is no span of a server in it", "docs/reference/readers.md lists what is read"
         )
-    found.lose("spans that came twice", linked.twice)
-    found.lose("spans that end before they begin", spans.backwards)
-    lost = visits.lost_attempts()
-    visits.stays.into(found, name, visits=not linked.chosen, routes=spans.names.routes)
+    _count_lost(found, name, spans, visits)
+    tables = visits.tables(spans.names.routes)
+    found.requests = tables.requests()
+    if not visits.chosen:
+        found.visits = tables.visits()
     found.attempts = "indirectly"
-    share = _same_share(spans.kept, chosen=linked.chosen > 0)
-    found.topology = _sampled(visits.topology(), share, chosen=linked.chosen > 0)
+    share = _same_share(spans.kept, chosen=visits.chosen > 0)
+    found.topology = _sampled(visits.topology(), share, chosen=visits.chosen > 0)
     said = [
-        *_about_gaps(lost),
+        *_about_gaps(visits.lost),
         *_about_sampling(spans.kept, share),
         *_about_visits(visits),
-        *_about_clocks(linked, clocks),
+        *_about_clocks(visits, clocks),
     ]
-    if linked.chosen:
+    if visits.chosen:
         said.append(
             "these traces were kept for what happened in them (tail sampling), so they do not show how many requests a "
             "server held: there are requests and no visits"
         )
     found.notes += [f"{name}: {note}" for note in said]
     return found
+
+
+def _visits(spans: Spans, scratch: Scratch, most: int) -> tuple[Visits, Clocks]:
+    """The visits of all spans, with the clocks of their hosts aligned; what they were made of is freed."""
+    linked, texts = spans_columns.linked(spans.parts), spans.texts
+    calls = Rows(scratch, spans_clocks.CALL, most)
+    for part in linked():
+        calls.add(part.calls())
+    clocks = spans_clocks.aligned(calls, texts)
+    calls.remove()
+    visits = Visits(texts, spans.nameable(), Runs(scratch, most))
+    added = spans_columns.offsets_of(texts, clocks.offsets)
+    for part in linked():
+        part.move(added)
+        visits.add(part)
+    spans.parts.remove()
+    return visits, clocks
+
+
+def _count_lost(found: Found, name: str, spans: Spans, visits: Visits) -> None:
+    if spans.parts.left_out:
+        found.stopped(name, f"a trace has more than {TRACE_SPANS:,} spans; its further ones were left out")
+        found.lose("spans of traces that have too many", spans.parts.left_out)
+    found.lose("spans that came twice", visits.twice)
+    found.lose("spans that end before they begin", spans.backwards)
+    found.lose("requests with impossible times or names", visits.damaged)
 
 
 def _about_gaps(lost: int) -> list[str]:
@@ -149,18 +175,18 @@ def _about_visits(visits: Visits) -> list[str]:
         said.append(f"visits whose caller's span is missing: {visits.orphans}; they {become}")
     if visits.skewed:
         said.append(f"calls that lie outside of their client's span: {visits.skewed}; when these were sent is unknown")
-    if visits.spans.cycles:
+    if visits.cycles:
         said.append("some spans are above themselves; such a cycle is cut")
     if visits.remote:
         said.append(f"visits of {', '.join(sorted(visits.remote)[:12])} are as their callers saw them")
     return said
 
 
-def _about_clocks(spans: Linked, clocks: Clocks) -> list[str]:
+def _about_clocks(visits: Visits, clocks: Clocks) -> list[str]:
     said = []
-    if spans.moved:
+    if visits.moved:
         said.append(
-            f"the store of these traces moved the times of {spans.moved} spans, because it assumed that clocks "
+            f"the store of these traces moved the times of {visits.moved} spans, because it assumed that clocks "
             "differ; their true times are unknown"
         )
     if clocks.offsets:

@@ -19,7 +19,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Rows of a page that this module writes. It is fixed, so that equal rows give equal bytes.
@@ -72,19 +72,52 @@ pub(super) fn properties() -> std::result::Result<WriterProperties, ParquetError
 /// Writes an Arrow stream as it comes (its rows are already sorted); returns the number of rows.
 /// Text of any Arrow kind becomes utf8, dictionaries become dictionary(int32, utf8).
 pub fn write_table(reader: impl RecordBatchReader, target: &Path) -> Result<u64> {
-    let schema = plain_schema(&reader.schema());
-    let (partial, mut writer) = create(target, schema.clone())?;
-    let mut rows = 0;
-    for batch in reader {
-        let batch = batch
-            .and_then(|batch| plain_batch(&batch, &schema))
-            .map_err(|e| table_error(target, e))?;
-        rows += batch.num_rows() as u64;
-        writer.write(&batch).map_err(|e| table_error(target, e))?;
+    let mut table = Growing::create(target, &reader.schema())?;
+    table.add(reader)?;
+    table.finish()
+}
+
+/// A table that is written from one stream after the other, in bounded memory. Without `finish` there is no file.
+pub struct Growing {
+    target: PathBuf,
+    schema: SchemaRef,
+    partial: Partial,
+    file: TableFile,
+    rows: u64,
+}
+
+impl Growing {
+    pub fn create(target: &Path, schema: &Schema) -> Result<Self> {
+        let schema = plain_schema(schema);
+        let (partial, file) = create(target, schema.clone())?;
+        Ok(Growing {
+            target: target.to_path_buf(),
+            schema,
+            partial,
+            file,
+            rows: 0,
+        })
     }
-    writer.close().map_err(|e| table_error(target, e))?;
-    partial.publish(target)?;
-    Ok(rows)
+
+    /// Adds the rows of a stream with the same columns.
+    pub fn add(&mut self, reader: impl RecordBatchReader) -> Result<()> {
+        for batch in reader {
+            let batch = batch.and_then(|batch| plain_batch(&batch, &self.schema));
+            let batch = batch.map_err(|e| table_error(&self.target, e))?;
+            self.rows += batch.num_rows() as u64;
+            let written = self.file.write(&batch);
+            written.map_err(|e| table_error(&self.target, e))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file its name; returns the number of rows.
+    pub fn finish(self) -> Result<u64> {
+        let closed = self.file.close();
+        closed.map_err(|e| table_error(&self.target, e))?;
+        self.partial.publish(&self.target)?;
+        Ok(self.rows)
+    }
 }
 
 fn plain_schema(schema: &Schema) -> SchemaRef {

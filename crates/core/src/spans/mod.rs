@@ -26,8 +26,8 @@ use crate::json::{Fault, Parser, Scalar};
 use attributes::Known;
 pub use attributes::Plan;
 use frames::Frames;
-pub use sheet::key;
 use sheet::Sheet;
+pub use sheet::Trace;
 
 const US: i64 = 1_000;
 const BEGIN: &str = r"(?-u)\A(?:\s|\xEF\xBB\xBF)*";

@@ -36,13 +36,27 @@ pub fn kind_of(name: &[u8]) -> u8 {
     found.map_or(0, |&(_, number)| number)
 }
 
-/// By what spans name each other.
-pub fn key(trace: &[u8], id: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(trace);
-    hasher.write_u8(SEPARATOR);
-    hasher.write(id);
-    hasher.finish()
+/// A trace by its id, and the keys by which its spans name each other.
+#[derive(Clone)]
+pub struct Trace(DefaultHasher);
+
+impl Trace {
+    pub fn of(id: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(id);
+        Trace(hasher)
+    }
+
+    pub fn key(&self) -> u64 {
+        self.0.finish()
+    }
+
+    pub fn key_of_span(&self, id: &[u8]) -> u64 {
+        let mut hasher = self.0.clone();
+        hasher.write_u8(SEPARATOR);
+        hasher.write(id);
+        hasher.finish()
+    }
 }
 
 /// The id of a trace or a span. Protobuf has its bytes, and all others write these as hexadecimal digits.
@@ -126,6 +140,7 @@ impl Texts {
 #[derive(Default)]
 pub struct Sheet {
     pub texts: Texts,
+    trace: Vec<u64>,
     key: Vec<u64>,
     parent: Vec<Option<u64>>,
     kind: Vec<u8>,
@@ -167,6 +182,7 @@ impl Sheet {
     /// Forgets what came after the mark.
     pub fn back_to(&mut self, mark: Mark) {
         self.without = mark.without;
+        self.trace.truncate(mark.rows);
         self.key.truncate(mark.rows);
         self.parent.truncate(mark.rows);
         self.kind.truncate(mark.rows);
@@ -200,8 +216,10 @@ impl Sheet {
             return;
         }
         let has_parent = above != id && above.iter().any(|&byte| byte != b'0');
-        self.key.push(key(trace, id));
-        self.parent.push(has_parent.then(|| key(trace, above)));
+        let of = Trace::of(trace);
+        self.trace.push(of.key());
+        self.key.push(of.key_of_span(id));
+        self.parent.push(has_parent.then(|| of.key_of_span(above)));
         self.kind.push(span.kind);
         self.begin.push(begin);
         self.end.push(end);
@@ -256,7 +274,8 @@ impl Sheet {
     /// The columns, and the texts that their numbers mean.
     pub fn finish(self) -> Result<(RecordBatch, Vec<String>), ArrowError> {
         let codes = |column: Vec<u32>| -> ArrayRef { Arc::new(UInt32Array::from(column)) };
-        let columns: [(&str, ArrayRef, bool); 12] = [
+        let columns: [(&str, ArrayRef, bool); 13] = [
+            ("trace", Arc::new(UInt64Array::from(self.trace)), false),
             ("key", Arc::new(UInt64Array::from(self.key)), false),
             ("parent", Arc::new(UInt64Array::from(self.parent)), true),
             ("kind", Arc::new(UInt8Array::from(self.kind)), false),

@@ -181,7 +181,10 @@ fn protobuf_and_json_name_a_span_by_the_same_key() {
         key(Form::Message, &message),
         key(Form::Otlp, OTLP.as_bytes())
     );
-    assert_eq!(key(Form::Message, &message), super::key(b"01", b"0a"));
+    assert_eq!(
+        key(Form::Message, &message),
+        super::Trace::of(b"01").key_of_span(b"0a")
+    );
 }
 
 #[test]

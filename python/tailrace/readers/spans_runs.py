@@ -1,0 +1,81 @@
+"""Visits in the order in which they ended, from runs that are sorted: a block of each run is in memory at a time.
+
+```text
+run 1   ┤ block ├──────   What is not later than the end of every block is given out, in order;
+run 2   ┤ block   ├────   the blocks that were used up are replaced by the next ones.
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tailrace.readers.spills import IN_MEMORY, Rows, Scratch, Table
+
+VISIT = np.dtype(
+    [
+        *(("departure", "i8"), ("number", "i8"), ("parent", "i8"), ("top", "i8"), ("sent", "i8"), ("arrival", "i8")),
+        *((name, "u4") for name in ("server", "interaction", "caller", "status")),
+        ("entry", "u1"),
+    ]
+)
+"""A visit. `number` is that of its span, `parent` that of the visit above it, `top` that of the topmost one, whose
+`entry` says whether a client sent it; texts are numbers."""
+
+
+class Runs:
+    def __init__(self, scratch: Scratch, most: int = IN_MEMORY) -> None:
+        self._scratch, self._most = scratch, most
+        self._runs: list[Rows] = []
+        self.count = 0
+
+    def add(self, rows: Table) -> None:
+        """Add a run; it is sorted here."""
+        if not len(rows):
+            return
+        self.count += len(rows)
+        run = Rows(self._scratch, VISIT, self._most if self.count <= self._most else 0)
+        run.add(rows[np.lexsort((rows["number"], rows["departure"]))])
+        self._runs.append(run)
+
+    def __iter__(self) -> Iterator[Table]:
+        """All visits, in order; at most some `most` of them at a time."""
+        size = max(self._most // max(len(self._runs), 1), 16)
+        open_now = [_Head(run, size) for run in self._runs]
+        while open_now := [head for head in open_now if head.fill()]:
+            last = min((head.last for head in open_now if not head.is_at_end), default=None)
+            rows = np.concatenate([head.take(last) for head in open_now])
+            yield rows[np.lexsort((rows["number"], rows["departure"]))]
+
+
+class _Head:
+    """The rows of a run that are in memory."""
+
+    def __init__(self, run: Rows, size: int) -> None:
+        self._blocks, self._size = run.blocks(size), size
+        self._block = np.empty(0, VISIT)
+        self.is_at_end = False
+        """No rows follow those in memory."""
+
+    def fill(self) -> bool:
+        """Have at least `size` rows, or those that are left; returns whether there are any."""
+        while len(self._block) < self._size and not self.is_at_end:
+            block = next(self._blocks, None)
+            self.is_at_end = block is None
+            if block is not None:
+                self._block = np.concatenate([self._block, block])
+        return len(self._block) > 0
+
+    @property
+    def last(self) -> tuple[int, int]:
+        return int(self._block["departure"][-1]), int(self._block["number"][-1])
+
+    def take(self, last: tuple[int, int] | None) -> Table:
+        """The rows up to this one, or all of them."""
+        departure, number = last or self.last
+        begin, end = np.searchsorted(self._block["departure"], [departure, departure + 1]).tolist()
+        at = begin + int(np.searchsorted(self._block["number"][begin:end], number, "right"))
+        taken, self._block = self._block[:at], self._block[at:]
+        return taken

@@ -1,0 +1,163 @@
+"""The visits of all parts of the traces, and what only all of them together show: which outermost visits are requests,
+which gaps are lost attempts, which words of names are rare, and who calls whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tailrace.readers import attempts, spans_visits
+from tailrace.readers.source import Frames
+from tailrace.readers.spans_columns import ROOT, SERVER, Linked
+from tailrace.readers.spans_runs import Runs
+from tailrace.readers.spans_visits import WITH_ROOT
+from tailrace.readers.spills import Table
+from tailrace.readers.stays import common_names
+from tailrace.topology import Call, Server, Topology
+
+Pair = tuple[int, int]
+_NAMES = ("server", "interaction", "caller", "status")
+
+
+class Visits:
+    """The numbers of texts are those of `texts`, of which some are `nameable`."""
+
+    def __init__(self, texts: Sequence[str], nameable: NDArray[np.bool_], runs: Runs) -> None:
+        self._texts, self._nameable = texts, nameable
+        self._runs = runs
+        self._calls, self._interactions = Counter[Pair](), Counter[Pair]()
+        self._of_server = Counter[int]()
+        self._remote = set[int]()
+        self._waits = attempts.Waits()
+        self.orphans_enter = True
+        """No trace has its root, so all outermost visits are requests."""
+        self.damaged = self.skewed = self.orphans = self.twice = self.cycles = self.moved = self.chosen = 0
+
+    def __len__(self) -> int:
+        return self._runs.count
+
+    def add(self, spans: Linked) -> None:
+        """Add the visits of a part of the spans."""
+        if (spans.container[spans.kind == SERVER] == ROOT).any():
+            self.orphans_enter = False
+        part = spans_visits.of(spans, self._nameable)
+        self._runs.add(part.visits)
+        self._waits.add(part.visits["arrival"] - part.visits["sent"])
+        self._calls.update(_counted(part.calls["caller"], part.calls["server"]))
+        self._interactions.update(_counted(part.visits["server"], part.visits["interaction"]))
+        for (server, _), count in _counted(part.visits["server"], part.visits["server"]).items():
+            self._of_server[server] += count
+        self._remote.update(np.unique(part.remote["server"]).tolist())
+        self.twice, self.cycles = self.twice + spans.twice, self.cycles + spans.cycles
+        self.moved, self.chosen = self.moved + spans.moved, self.chosen + spans.chosen
+        self.damaged, self.skewed = self.damaged + part.damaged, self.skewed + part.skewed
+        self.orphans += part.orphans
+
+    @property
+    def lost(self) -> int:
+        """Visits with lost attempts, which gaps show if nearly all long ones lie at the times of a kernel."""
+        return self._waits.lost()[0]
+
+    @property
+    def remote(self) -> set[str]:
+        """Servers without spans of their own, whose visits are as their clients saw them."""
+        return {self._texts[server] for server in self._remote}
+
+    def topology(self) -> Topology:
+        name, calls = self._texts, sorted((self._texts[a], self._texts[b]) for a, b in self._calls)
+        count = {name[server]: count for server, count in self._of_server.items()}
+        many = {(name[a], name[b]): number for (a, b), number in self._calls.items()}
+        return Topology(
+            servers=tuple(Server(name=server) for server in sorted(count)),
+            calls=tuple(
+                Call(caller=caller, callee=callee, visits_mean=many[caller, callee] / count[caller])
+                for caller, callee in calls
+                if caller in count
+            ),
+        )
+
+    def tables(self, routes: Collection[str]) -> _Tables:
+        """The rows of the tables, after all parts were added; the names of `routes` keep rare words."""
+        texts = self._texts
+        counts = [(texts[a], texts[b], count) for (a, b), count in self._interactions.items() if b]
+        common = common_names(counts, routes)
+        plain = [_plain(text) if able else None for text, able in zip(texts, self._nameable, strict=True)]
+        plain[0] = None
+        renamed = [common.get(text, text) if text is not None else None for text in plain]
+        names = pl.Series(plain, dtype=pl.Categorical)
+        of_interactions = pl.Series(renamed, dtype=pl.Categorical)
+        by_column = {name: of_interactions if name == "interaction" else names for name in _NAMES}
+        return _Tables(self._runs, by_column, self._waits.lost()[1], orphans_enter=self.orphans_enter)
+
+
+class _Tables:
+    """Visits and requests as frames, in the order in which they ended."""
+
+    def __init__(
+        self, runs: Runs, names: dict[str, pl.Series], schedule: tuple[int, ...], *, orphans_enter: bool
+    ) -> None:
+        self._runs, self._names, self._schedule = runs, names, schedule
+        self._least_entry = spans_visits.ORPHAN if orphans_enter else WITH_ROOT
+
+    def visits(self) -> Frames:
+        return Frames([_Each(self._runs, self._visits)], ordered=True)
+
+    def requests(self) -> Frames:
+        return Frames([_Each(self._runs, self._requests)], ordered=True)
+
+    def _visits(self, rows: Table) -> pl.DataFrame:
+        enters = rows["entry"] >= self._least_entry
+        frame = pl.DataFrame(
+            {
+                "visit": rows["number"].astype(np.uint64),
+                **self._coded(rows),
+                **{name: rows[name] for name in ("sent", "arrival", "departure")},
+                "drops": attempts.lost_of_each(rows["arrival"] - rows["sent"], self._schedule),
+                "parent": rows["parent"],
+                "request": np.where(enters, rows["top"], -1),
+            }
+        )
+        known = [pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(pl.UInt64) for name in ("parent", "request")]
+        nothing = {"bytes_out": pl.lit(None, pl.UInt64), "downstream_ns": pl.lit(None, pl.Int64)}
+        return frame.with_columns(*known, data_drops=pl.lit(0, pl.UInt8), **nothing)
+
+    def _requests(self, rows: Table) -> pl.DataFrame:
+        rows = rows[(rows["number"] == rows["top"]) & (rows["entry"] >= self._least_entry)]
+        names = self._coded(rows)
+        del names["caller"]
+        return pl.DataFrame(
+            {
+                "request": rows["number"].astype(np.uint64),
+                **names,
+                **{"sent": rows["sent"], "end": rows["departure"]},
+                "drops": attempts.lost_of_each(rows["arrival"] - rows["sent"], self._schedule),
+            }
+        ).with_columns(data_drops=pl.lit(0, pl.UInt8), bytes=pl.lit(None, pl.UInt64))
+
+    def _coded(self, rows: Table) -> dict[str, pl.Series]:
+        return {column: names.gather(rows[column]).alias(column) for column, names in self._names.items()}
+
+
+class _Each:
+    """A frame of each block of rows, made anew each time."""
+
+    def __init__(self, runs: Runs, frame: Callable[[Table], pl.DataFrame]) -> None:
+        self._runs, self._frame = runs, frame
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return map(self._frame, self._runs)
+
+
+def _plain(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _counted(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> Counter[Pair]:
+    """How often each pair is there."""
+    pairs, counts = np.unique((first.astype(np.uint64) << np.uint64(32)) | second, return_counts=True)
+    both = ((pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist())
+    return Counter(dict(zip(both, counts.tolist(), strict=True)))
