@@ -7,6 +7,8 @@ import gzip
 import json
 import re
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,9 @@ import pytest
 
 from spans_singly import framed, protobuf
 from tailrace import readers
-from tailrace.dataset import Dataset
+from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError
-from tailrace.readers import spans_clocks
+from tailrace.readers import assembly, spans_clocks, traces
 from tailrace.readers.spills import Rows, Scratch
 from tailrace.units import MILLISECOND, parse_moment
 
@@ -115,6 +117,29 @@ def test_a_trace_may_be_spread_over_packed_files(tmp_path: Path) -> None:
     (tmp_path / "web.json").write_bytes(web + b"\n")
     (tmp_path / "app.json.gz").write_bytes(gzip.compress(app + b"\n" + rest))
     assert visits(readers.read(tmp_path / "web.json", tmp_path / "app.json.gz")) == visits(read("otlp.jsonl"))
+
+
+def test_what_does_not_fit_into_memory_is_beside_the_run_until_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = readers.read(FILES / "otlp.jsonl", out=tmp_path / "usual")
+    in_parts = replace(readers._TRACES, read=partial(traces.read, most=2))
+    monkeypatch.setattr(readers, "READERS", (in_parts,))
+    readers.read(FILES / "otlp.jsonl", out=tmp_path / "parts")
+    assert sorted(file.name for file in (tmp_path / "parts").iterdir()) == sorted(
+        file.name for file in usual.path.iterdir()
+    )
+    for name in ("visits.parquet", "requests.parquet", "topology.toml"):
+        assert (tmp_path / "parts" / name).read_bytes() == (usual.path / name).read_bytes()
+
+    def interrupted(writer: Writer, _: object) -> None:
+        assert any((writer.folder / "scratch").iterdir())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(assembly, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        readers.read(FILES / "otlp.jsonl", out=tmp_path / "third")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "usual"]
 
 
 def otlp(path: Path, gaps_ms: list[float], *, state: str = "", skew_ms: float = 0) -> Path:

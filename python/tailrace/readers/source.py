@@ -143,8 +143,8 @@ class _Changed:
 @dataclass
 class Found:
     """What reading one file gave. Events have `kind`, `begin`, `end` (ns since the Unix epoch), `detail` and perhaps
-    `place`; without it, their place is that of the file. Visits and requests are numbered from 0 and have the columns
-    of the record."""
+    `place`; without it, their place is that of the file. Visits and requests have numbers and the columns of the
+    record."""
 
     samples: list[pl.DataFrame] = field(default_factory=list)
     events: list[pl.DataFrame] = field(default_factory=list)
