@@ -97,7 +97,7 @@ def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
     def differs(twin: object, run: object) -> Gate:
         seen = Outcome(10, (), {}, {}, {})  # type: ignore[arg-type]
         rows = (Compared("longest queue of app", "20", "3", False, "workers of app in topology.toml"),)
-        return Gate(rows, seen, (seen,), (0, 0))
+        return Gate(rows, seen, (seen, seen, seen))
 
     monkeypatch.setattr(recordings, "gate", differs)
     with pytest.raises(advise.RefusedError, match="its twin does not repeat it") as refused:

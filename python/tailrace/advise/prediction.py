@@ -16,11 +16,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tailrace.study.intervals import t_95
+from tailrace.study.intervals import of_one_more
 
 POISSON_DEVIATION = 0.5
 """Of a Poisson count on Anscombe's scale."""
-SHIFT = 3 / 8
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,6 @@ class Prediction:
     replications: tuple[float, ...]
 
 
-def anscombe(count: float) -> float:
-    return math.sqrt(count + SHIFT)
-
-
 def predict(counts: Sequence[float], spread: float = 0.0) -> Prediction:
     """Raises ValueError without counts."""
     n = len(counts)
@@ -45,11 +40,7 @@ def predict(counts: Sequence[float], spread: float = 0.0) -> Prediction:
     mean = math.fsum(counts) / n
     if n == 1:
         return Prediction(mean, None, None, tuple(counts))
-    scaled = [anscombe(count) for count in counts]
-    middle = math.fsum(scaled) / n
-    deviation = math.sqrt(math.fsum((value - middle) ** 2 for value in scaled) / (n - 1))
-    half = t_95(n - 1) * max(deviation, POISSON_DEVIATION) * math.sqrt(1 + 1 / n)
-    low, high = (max(0.0, max(0.0, middle + step) ** 2 - SHIFT) for step in (-half, half))
+    low, high = of_one_more(counts, POISSON_DEVIATION)
     low, high = low * max(0.0, 1.0 - spread), high * (1.0 + spread)
     return Prediction(mean, min(float(math.floor(low)), mean), max(float(math.ceil(high)), mean), tuple(counts))
 

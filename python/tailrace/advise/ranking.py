@@ -15,13 +15,13 @@ from tailrace.advise import loads
 from tailrace.advise.advice import Effect, Ranked, Surge
 from tailrace.advise.changing import possible
 from tailrace.advise.outcomes import Outcome
-from tailrace.advise.prediction import anscombe, predict
+from tailrace.advise.prediction import predict
 from tailrace.advise.remedies import EFFORTS, Changes
 from tailrace.advise.remedies.alike import joined
 from tailrace.advise.sizing import PROMISING, REMOVED, Sized
 from tailrace.advise.trials import Trials
 from tailrace.experiment import Experiment
-from tailrace.study.intervals import above
+from tailrace.study.intervals import above, anscombe
 
 FINALISTS = 10
 """Options that get all replications; a reader compares no more."""

@@ -68,10 +68,9 @@ def _refuse(run: Dataset, checked: Gate) -> None:
 
 
 def _spread(checked: Gate) -> float:
-    """The largest difference from the recorded count: of the twin, and of the twin with one percent less and more
-    demand."""
+    """The largest difference of any replication of the twin from the recorded count."""
     recorded = len(checked.recorded.vlrt)
-    counts = [len(checked.reproduced[0].vlrt), *checked.nudged]
+    counts = [len(one.vlrt) for one in checked.reproduced]
     return max(abs(count - recorded) / recorded for count in counts) if recorded else 0.0
 
 

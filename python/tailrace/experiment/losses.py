@@ -15,17 +15,23 @@ Steps = list[tuple[int, float]]
 NEIGHBOUR = "neighbour"
 """The cause of what something else on the node took."""
 STANDS_STILL = 0.02
-"""A server with less of its speed accepts nothing: the last step of a stop may have such a share."""
+"""A server with less of its speed accepts nothing, if what takes it stops its processes: the last step of a stop may
+have such a share."""
+CRAWLS = 1e-6
+"""The share of its speed that is left to a server whose free workers still take connections: it computes nothing."""
 
 
 class Loss(Table):
-    """Capacity that a server lacked at each time, as it was recorded. Losses of one server add up; without any left it
-    accepts nothing, as a frozen one."""
+    """Capacity that a server lacked at each time, as it was recorded. Losses of one server add up. Without any left it
+    accepts nothing, as a frozen one, unless all that takes it has `stops = false`."""
 
     place: Name
     """A server."""
     cause: Name = "unknown"
     """What took it."""
+    stops: bool = True
+    """Whether it stops the processes of the server. What does not, as a disk or a neighbour, delays the visits at work,
+    and free workers take connections."""
     file: Name
     """CSV, beside the experiment: `time` in seconds since the end of the ramp, and `lost`, the share of the server's
     speed that is lost from then on."""
@@ -58,12 +64,14 @@ def changes(series: Sequence[Steps]) -> Iterator[tuple[int, tuple[float, ...]]]:
         yield time, tuple(now)
 
 
-def left(series: Sequence[Steps]) -> Steps:
-    """What these losses together leave, from each time to the next."""
+def left(series: Sequence[Steps], stops: Sequence[bool]) -> Steps:
+    """What these losses together leave, from each time to the next; `stops` is whether each stops the processes."""
     found: Steps = []
     for time, lost in changes(series):
         share = 1.0 - sum(lost)
-        share = 0.0 if share < STANDS_STILL else share
+        if share < STANDS_STILL:
+            stopped = any(one and part > 0.0 for one, part in zip(stops, lost, strict=True))
+            share = 0.0 if stopped else max(share, CRAWLS)
         if not found or found[-1][1] != share:
             found.append((time, share))
     return found

@@ -276,14 +276,15 @@ def _stalls(experiment: Experiment, indices: Indices, programs: Programs) -> lis
 
 def _capacities(experiment: Experiment, indices: Indices) -> list[Json]:
     """What recorded losses leave of each server."""
-    files: dict[str, list[str]] = {}
+    taken: dict[str, list[losses.Loss]] = {}
     for loss in experiment.losses:
-        files.setdefault(loss.place, []).append(loss.file)
+        taken.setdefault(loss.place, []).append(loss)
     found = []
-    for place, names in files.items():
-        steps = [step for step in losses.left([losses.read(name) for name in names]) if step[0] >= 0]
-        times, left = [experiment.ramp + time for time, _ in steps], [share for _, share in steps]
-        found.append({"group": indices.servers[place], "times": times, "left": left})
+    for place, its in taken.items():
+        left = losses.left([losses.read(loss.file) for loss in its], [loss.stops for loss in its])
+        steps = [step for step in left if step[0] >= 0]
+        times, shares = [experiment.ramp + time for time, _ in steps], [share for _, share in steps]
+        found.append({"group": indices.servers[place], "times": times, "left": shares})
     return found
 
 

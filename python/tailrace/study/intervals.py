@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+SHIFT = 3 / 8
+"""Of Anscombe's transform, √(x + 3/8): on its scale counts of any size vary alike (Biometrika 35, 1948)."""
 NORMAL_975 = 1.959964
 T_975 = (
     *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
@@ -47,6 +49,24 @@ def interval(values: Sequence[float]) -> Interval:
     variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
     half = t_975(n - 1) * math.sqrt(variance / n)
     return Interval(mean, mean - half, mean + half, tuple(values))
+
+
+def anscombe(count: float) -> float:
+    return math.sqrt(count + SHIFT)
+
+
+def of_one_more(counts: Sequence[float], least: float = 0.0) -> tuple[float, float]:
+    """The interval in which one more count lies in 90 of 100 cases: Student's prediction interval for one more value,
+    mean ± t · s · √(1 + 1/n), on Anscombe's scale, with s at least `least`. A single count has no spread."""
+    n = len(counts)
+    if n == 1:
+        return counts[0], counts[0]
+    scaled = [anscombe(count) for count in counts]
+    middle = math.fsum(scaled) / n
+    deviation = math.sqrt(math.fsum((value - middle) ** 2 for value in scaled) / (n - 1))
+    half = t_95(n - 1) * max(deviation, least) * math.sqrt(1 + 1 / n)
+    low, high = (max(0.0, max(0.0, middle + step) ** 2 - SHIFT) for step in (-half, half))
+    return low, high
 
 
 def t_975(degrees: int) -> float:

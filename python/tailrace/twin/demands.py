@@ -134,7 +134,8 @@ def _factors(
     tiers = list(structure.members)
     calls = np.array([bool(kind.calls) for kind in tree.kinds])[tree.stands]
     first = np.where(calls, np.minimum(before, work), 0.0)
-    some = _by_request(tree, tiers, work, roots) > 0.0  # of calls whose caller was lost, nothing is known
+    # of calls whose caller was lost, nothing is known; what visits did not get, they do not need
+    some = _by_request(tree, tiers, np.ones(len(work)), roots) > 0.0
     found: dict[str, Works] = {}
     for prefix, part, is_first in ((FACTOR, work - first, False), (FIRST, first, True)):
         done = _by_request(tree, tiers, part, roots)

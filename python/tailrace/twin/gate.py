@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,9 +13,12 @@ from typing import Any
 
 from tailrace import sim
 from tailrace.dataset import Dataset
+from tailrace.diagnosis.queues import Times
 from tailrace.experiment import Experiment
+from tailrace.study.intervals import of_one_more
 from tailrace.twin.model import Twin
 from tailrace.twin.outcome import Outcome, alike, matched, outcome
+from tailrace.twin.spread import REPLICATIONS, needed
 from tailrace.units import SECOND, format_duration
 
 COUNTS = 0.15
@@ -30,10 +35,9 @@ was not recorded."""
 MATCHED = 0.8
 """So many of the very slow requests have a partner sent within `NEAR_NS`, and as much is alike in modes and drops."""
 NEAR_NS = SECOND
-NUDGE = 0.01
+CRITICAL = 2.0
 """A system in which one percent of demand changes the very slow requests more than twofold is near-critical: no twin
 tells how many there will be."""
-CRITICAL = 2.0
 ACCOUNTED = "CPU time of"
 COMPLETER = "a recording of all requests: sampled traces hold a part"
 FINER = "samples of cpu_busy at most 50 ms apart"
@@ -61,9 +65,12 @@ class Gate:
     rows: tuple[Compared, ...]
     recorded: Outcome
     reproduced: tuple[Outcome, ...]
-    """By seed."""
-    nudged: tuple[int, int]
-    """Very slow requests with one percent less and one percent more demand."""
+    """The twin itself, and its further replications."""
+
+    @property
+    def nudged(self) -> tuple[int, int]:
+        """Very slow requests with one percent less and one percent more demand."""
+        return len(self.reproduced[1].vlrt), len(self.reproduced[2].vlrt)
 
     @property
     def passed(self) -> bool:
@@ -80,23 +87,20 @@ class Gate:
         return tuple(row for row in self.rows if row.what.startswith(ACCOUNTED))
 
 
-def gate(
-    twin: Twin, run: Dataset | str | PathLike[str], seeds: Sequence[int] = (1,), progress: Progress | None = None
-) -> Gate:
-    """Simulate the twin with each seed, and with slightly less and more demand, and compare it with the recording."""
+def gate(twin: Twin, run: Dataset | str | PathLike[str], progress: Progress | None = None) -> Gate:
+    """Simulate the replications of the twin (`spread`), and compare them with the recording."""
     dataset = run if isinstance(run, Dataset) else Dataset.open(run)
     recorded = outcome(dataset, twin.entries, twin.begin)
     names = tuple(twin.servers[name] for name in twin.entries)
-    variants = [twin.experiment.model_copy(update={"seed": seed}) for seed in seeds]
-    variants += [_nudged(twin.experiment, 1.0 - NUDGE), _nudged(twin.experiment, 1.0 + NUDGE)]
+    variants = [_nudged(twin.experiment, *replication) for replication in REPLICATIONS]
     found = []
-    for number, variant in enumerate(variants):
-        if progress:
-            progress(number, len(variants))
-        found.append(_simulated(variant, names))
-    reproduced, nudged = tuple(found[: len(seeds)]), (len(found[-2].vlrt), len(found[-1].vlrt))
-    first = reproduced[0]
-    return Gate(tuple(_rows(twin, recorded, first, nudged)), recorded, reproduced, nudged)
+    # threads are enough: the engine releases the interpreter's lock
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for number, one in enumerate(pool.map(lambda variant: _simulated(variant, names), variants)):
+            found.append(one)
+            if progress:
+                progress(number + 1, len(variants))
+    return Gate(tuple(_rows(twin, recorded, found)), recorded, tuple(found))
 
 
 def _simulated(experiment: Experiment, entries: tuple[str, ...]) -> Outcome:
@@ -105,36 +109,46 @@ def _simulated(experiment: Experiment, entries: tuple[str, ...]) -> Outcome:
         return outcome(Dataset.open(Path(folder) / "run"), entries, sim.EPOCH)
 
 
-def _nudged(experiment: Experiment, factor: float) -> Experiment:
+def _nudged(experiment: Experiment, more: int, nudge: float) -> Experiment:
     tiers = {
-        name: tier.model_copy(update={"demand_factor": tier.demand_factor * factor})
+        name: tier.model_copy(update={"demand_factor": tier.demand_factor * (1.0 + nudge)})
         for name, tier in experiment.tiers.items()
     }
-    return experiment.model_copy(update={"tiers": tiers})
+    return experiment.model_copy(update={"tiers": tiers, "seed": experiment.seed + more})
 
 
-def _rows(twin: Twin, recorded: Outcome, found: Outcome, nudged: tuple[int, int]) -> Iterator[Compared]:
-    vlrt, again = len(recorded.vlrt), len(found.vlrt)
+def _rows(twin: Twin, recorded: Outcome, found: Sequence[Outcome]) -> Iterator[Compared]:
+    vlrt, counts = len(recorded.vlrt), [len(one.vlrt) for one in found]
     finer = _limits(twin, recorded) or FINER
     datum = finer if vlrt else "a recording of a time with very slow requests"
-    yield Compared("very slow requests", f"{vlrt:,}", f"{again:,}", vlrt > 0 and _near(vlrt, again), datum)
+    yield _counted("very slow requests", vlrt, counts, datum, vlrt > 0)
     if vlrt:
         yield from _rows_of_vlrt(twin, recorded, found, finer)
     most = max(recorded.longest.values(), default=0)
     for server, name in twin.servers.items():
-        longest, seen = recorded.longest.get(server, 0), found.longest.get(name, 0)
-        passed = _near(longest, seen) or max(longest, seen) < SHORT * most
-        datum = _datum(twin, f"tiers.{name}.")
-        yield Compared(f"longest queue of {server}", f"{longest:,}", f"{seen:,}", passed, datum)
+        longest, seen = recorded.longest.get(server, 0), [one.longest.get(name, 0) for one in found]
+        short = max(longest, seen[0]) < SHORT * most
+        row = _counted(f"longest queue of {server}", longest, seen, _datum(twin, f"tiers.{name}."))
+        yield replace(row, passed=row.passed or short)
     yield from _completeness(twin)
-    answered, also = recorded.answered, found.answered
+    answered, also = recorded.answered, found[0].answered
     passed = abs(also - answered) <= max(RATE * answered, FEW)
     yield Compared("answered requests", f"{answered:,}", f"{also:,}", passed, "a recording that begins when it is calm")
-    counts = [max(count, FEW) for count in (again, *nudged)]
-    between = f"{nudged[0]:,} to {nudged[1]:,}"
-    steady = max(counts) <= CRITICAL * min(counts)
+    less, more = counts[1:3]
+    steady = max(*counts[:3], FEW) <= CRITICAL * max(min(counts[:3]), FEW)
     datum = "it is near-critical: so small a difference is within what any recording leaves open"
-    yield Compared("very slow requests with 1 % less and more demand", f"{vlrt:,}", between, steady, datum)
+    what = "very slow requests with 1 % less and more demand"
+    yield Compared(what, f"{vlrt:,}", f"{less:,} to {more:,}", steady, datum)
+
+
+def _counted(what: str, recorded: int, counts: Sequence[int], datum: str, possible: bool = True) -> Compared:
+    """The recorded count beside that of the twin, and the range of its replications where these differ by more than may
+    be."""
+    low, high = of_one_more(counts)
+    near = max(COUNTS * recorded, FEW)
+    passed = possible and low - near <= recorded <= high + near
+    between = f" ({low:,.0f} to {high:,.0f})" if high - low > near else ""
+    return Compared(what, f"{recorded:,}", f"{counts[0]:,}{between}", passed, datum)
 
 
 def _completeness(twin: Twin) -> Iterator[Compared]:
@@ -144,26 +158,28 @@ def _completeness(twin: Twin) -> Iterator[Compared]:
             yield Compared(what, "100 %", f"{share:.0%}", False, COMPLETER)
 
 
-def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Outcome, finer: str) -> Iterator[Compared]:
-    share = matched(recorded.vlrt, found.vlrt, NEAR_NS) / len(recorded.vlrt)
-    near = format_duration(NEAR_NS)
-    yield Compared(f"of these, sent within {near} of a recorded one", "100 %", f"{share:.0%}", share >= MATCHED, finer)
-    yield _distribution("their response times, s", recorded.modes, found.modes)
+def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Sequence[Outcome], finer: str) -> Iterator[Compared]:
+    times = [one.vlrt for one in found]
+    share, least = _together(recorded.vlrt, times[0]), needed(times, _together, MATCHED)
+    what = f"of these, sent within {format_duration(NEAR_NS)} of a recorded one"
+    yield Compared(what, "100 %", f"{share:.0%}", share >= least, finer)
+    yield _distribution("their response times, s", recorded.modes, [one.modes for one in found])
     recorded_as = {name: server for server, name in twin.servers.items()}
-    drops = {recorded_as.get(name, name): count for name, count in found.drops.items()}
+    drops = [{recorded_as.get(name, name): count for name, count in one.drops.items()} for one in found]
     yield _distribution("lost connection attempts", recorded.drops, drops)
 
 
-def _distribution(what: str, some: Mapping[Any, int], others: Mapping[Any, int]) -> Compared:
+def _together(some: Times, others: Times) -> float:
+    """The share of these very slow requests with a partner."""
+    return matched(some, others, NEAR_NS) / len(some) if len(some) else 1.0
+
+
+def _distribution(what: str, some: Mapping[Any, int], found: Sequence[Mapping[Any, int]]) -> Compared:
     told, again = (
-        ", ".join(f"{key}: {count:,}" for key, count in sorted(counts.items())) or "none" for counts in (some, others)
+        ", ".join(f"{key}: {count:,}" for key, count in sorted(counts.items())) or "none" for counts in (some, found[0])
     )
-    passed = alike(some, others) >= MATCHED
+    passed = alike(some, found[0]) >= needed(found, alike, MATCHED)
     return Compared(what, told, again, passed, "backlog and workers of each server in topology.toml")
-
-
-def _near(some: int, other: int) -> bool:
-    return abs(other - some) <= max(COUNTS * some, FEW)
 
 
 def _limits(twin: Twin, recorded: Outcome) -> str:

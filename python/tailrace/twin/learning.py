@@ -31,6 +31,7 @@ from tailrace.twin import (
     paths,
     pauses,
     slots,
+    stops,
     structure,
     tree,
 )
@@ -62,7 +63,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         raise InputError(dataset.path, "it holds no visits of requests to servers", "make it from captures or traces")
     seen = Seen(view, slow, recorded.steps)
     account = draw_up(seen, recorded)
-    pause = pauses.find(account)
+    pause = pauses.find(seen, account)
     account = pauses.without(seen, account, pause)
     account.replay.take_turns()  # the engine's asynchronous servers are event loops
     found = structure.find(view.topology, recorded.servers)
@@ -82,9 +83,11 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
     slug = _slugs(recorded.servers + tuple(requests))
     files = {f"requests-{slug[entry]}.parquet": rows for entry, rows in requests.items()}
+    tiers = _tiers(fits, kinds, found, on, machines.weights(seen, account, on), _waiting(needs))
+    parts = stops.split(seen, lost, limits.places(found, tiers))
     losses = {
-        f"{slug[server]}-{cause}.csv": (cause, server, share)
-        for (cause, server), share in lost.items()
+        f"{slug[server]}-{cause}{stops.STOPPED if stopped else ''}.csv": (cause, server, stopped, share)
+        for ((cause, server), stopped), share in parts.items()
         if (share >= LEAST_LOST).any()
     }
     table: dict[str, Any] = {
@@ -94,7 +97,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         "latency": exact_duration(latency),
         "kernel": {"syn": limits.syn(recorded.schedule)},
         "nodes": on.nodes(found),
-        "tiers": _tiers(fits, kinds, found, on, machines.weights(seen, account, on), _waiting(needs)),
+        "tiers": tiers,
         "interactions": _interactions(kinds, needs),
         "workloads": {
             entry: {"kind": "trace", "entry": entry, "file": file} | _clients(found, entry, entries, habit)
@@ -102,14 +105,15 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         },
         "stalls": paths.holes(account, found),
         "losses": [
-            {"place": found.name[server], "cause": cause, "file": file} for file, (cause, server, _) in losses.items()
+            {"place": found.name[server], "cause": cause, "file": file, "stops": stopped}
+            for file, (cause, server, stopped, _) in losses.items()
         ],
     }
     unknowns = (*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used))
     return Twin(
         table=table,
         arrivals=files,
-        losses={file: _steps(share) for file, (_, _, share) in losses.items()},
+        losses={file: _steps(share) for file, (*_, share) in losses.items()},
         servers=found.name,
         entries=entries,
         demands=tuple(needs.of_kind.values()),

@@ -3,7 +3,7 @@ recording where it shows a limit. What neither shows is in `unknowns`, with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.diagnosis.ledger.account import Account
+from tailrace.diagnosis.ledger.limits import calls
 from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT, NOBODY, Stays, plateau
 from tailrace.diagnosis.view import View
@@ -102,11 +103,29 @@ class Limits:
             self.unknowns.append(Unknown(f"{key}.pool", held or most, held or None, datum))
             return {"pool": held, "pool_per": ["candidate"] if held and len(callees) > 1 else []}
         first = [pool for pool in pools if pool.caller == pools[0].caller]
-        return {"pool": first[0].size, "pool_per": list(_scopes(first))}
+        shared = all(self._shares(caller, callees, first[0].size) for caller in callers)
+        return {"pool": first[0].size, "pool_per": list(_scopes(first, shared))}
+
+    def _shares(self, caller: str, callees: tuple[str, ...], size: int) -> bool:
+        """Whether one pool serves all candidates: their calls together reached its size and never exceeded it."""
+        recorded = self.account.recorded
+        rows = calls(recorded, caller, callees)
+        return Stays.of(recorded.sent[rows], recorded.departure[rows]).longest == size
 
     def _lost(self, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool:
         named = pl.col("caller").is_in(list(callers)) & pl.col("server").is_in(list(callees))
         return not self.view.lossy.filter(named & (pl.col("drops") > 0)).is_empty()
+
+
+def places(structure: Structure, tiers: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """By server with workers: how many it holds, and how many of these in its accept queue."""
+    found: dict[str, tuple[int, int]] = {}
+    for tier, servers in structure.members.items():
+        keys = tiers[tier]
+        if keys.get("workers"):
+            outside = keys["backlog"] + 1
+            found |= dict.fromkeys(servers, (keys["workers"] + keys.get("light_queue", 0) + outside, outside))
+    return found
 
 
 def _held(stays: Stays) -> int:
@@ -118,11 +137,11 @@ def _held(stays: Stays) -> int:
     return plateau(many[many > stays.longest / 2]) or 0
 
 
-def _scopes(pools: list[Pool]) -> Iterator[str]:
+def _scopes(pools: list[Pool], shared: bool) -> Iterator[str]:
     """Of the pools of one caller. The name of a servlet's pool ends with the servlet."""
     if any("," in pool.name for pool in pools):
         yield "interaction"
-    if len({pool.callee for pool in pools}) > 1:
+    if len({pool.callee for pool in pools}) > 1 and not shared:
         yield "candidate"
 
 

@@ -21,7 +21,7 @@ APART_NS = 500 * MILLISECOND
 LATE_NS = 50 * MILLISECOND
 """A repetition may come so much later than its schedule says: the kernel's timers are late under load."""
 EDGE_NS = MILLISECOND
-"""A stall lasts so much longer than from its first to its last lost packet."""
+"""A stall lasts at least so much longer than to its last lost packet."""
 RETRIES = 15
 """The default of Linux's `tcp_retries2`."""
 OF_DATA = tuple(REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
@@ -35,14 +35,16 @@ def holes(account: Account, found: Structure) -> list[dict[str, Any]]:
 
 
 def _of(account: Account, found: Structure, server: str, late: Times) -> Iterator[dict[str, Any]]:
+    """The servers of a tier send as one: each loses what it sends while the hole lasts."""
     recorded = account.recorded
-    for caller in np.unique(recorded.caller[late]).tolist():
-        own = late[recorded.caller[late] == caller]
-        sent = np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.caller == caller))
+    names = np.array([*(found.tier[name] for name in recorded.servers), ""])[recorded.caller]  # -1: a client
+    for sender in np.unique(names[late]).tolist():
+        own = late[names[late] == sender]
+        sent = np.flatnonzero((recorded.server == recorded.number[server]) & (names == sender))
         lost = np.sort(np.concatenate([_lost(recorded, visit) for visit in own.tolist()]))
-        arrived = recorded.arrival[sent]
+        arrived = np.sort(recorded.arrival[sent])
         for stretch in np.split(lost, np.flatnonzero(np.diff(lost) > APART_NS) + 1):
-            begin, end = max(int(stretch[0]), 0), int(stretch[-1]) + EDGE_NS
+            begin, end = _widened(stretch, arrived)
             if end <= begin:
                 continue
             came = int(((arrived >= begin) & (arrived < end)).sum())
@@ -52,8 +54,20 @@ def _of(account: Account, found: Structure, server: str, late: Times) -> Iterato
                 "at": exact_duration(begin),
                 "for": exact_duration(end - begin),
                 "share": round(len(stretch) / (len(stretch) + came), 4),
-                **({} if caller < 0 else {"sender": found.tier[recorded.servers[caller]]}),
+                **({"sender": sender} if sender else {}),
             }
+
+
+def _widened(stretch: Times, arrived: Times) -> tuple[int, int]:
+    """The hole began between its first lost packet and the one before, and ended in the same way: in the middle, on
+    average. So a twin whose packets come a little earlier or later loses as many."""
+    first, last = int(stretch[0]), int(stretch[-1])
+    others = np.sort(np.concatenate((arrived, stretch)))
+    before, after = int(np.searchsorted(others, first)), int(np.searchsorted(others, last, "right"))
+    earlier = int(others[before - 1]) if before > 0 else first
+    later = int(others[after]) if after < len(others) else last
+    most = APART_NS // 2
+    return max(first - min((first - earlier) // 2, most), 0), last + max(min((later - last) // 2, most), EDGE_NS)
 
 
 def _lost(recorded: Recorded, visit: int) -> Times:

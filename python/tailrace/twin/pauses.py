@@ -16,7 +16,9 @@ from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.account import Account, remeasured
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.places import CAUSE as HOLDING
+from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
+from tailrace.twin.cpu import COARSEST_NS, own_use
 from tailrace.units import MILLISECOND
 
 WIDTH = 1.1
@@ -46,7 +48,7 @@ class Pauses:
         return np.asarray(self.lasts > 0)
 
 
-def find(account: Account) -> Pauses:
+def find(seen: Seen, account: Account) -> Pauses:
     recorded = account.recorded
     lasts = np.zeros(len(recorded.sent), dtype=np.int64)
     stayed = recorded.departure - recorded.start
@@ -56,17 +58,18 @@ def find(account: Account) -> Pauses:
             visits = account.visits_of(line)
             mine = visits[(recorded.server[visits] == recorded.number[line[1]]) & alone[visits]]
             lasts[mine] = stayed[mine]
-    timed = _timed(account, np.flatnonzero(alone & (lasts == 0) & (stayed >= LEAST_NS)), stayed)
+    timed = _timed(seen, account, np.flatnonzero(alone & (lasts == 0) & (stayed >= LEAST_NS)), stayed)
     lasts[timed] = stayed[timed]
     held_up = (loss.delays for loss in account.losses.values() if loss.delays is not None)
     _, pause = delays.held_up(len(lasts), held_up)
     return Pauses(np.where(lasts > 0, lasts, pause))
 
 
-def _timed(account: Account, visits: Times, stayed: Times) -> Times:
+def _timed(seen: Seen, account: Account, visits: Times, stayed: Times) -> Times:
     """Those of the visits whose kind always takes equally long, while they share the server with others."""
     before, work = (np.empty(len(stayed)) for _ in range(2))
     account.replay.works(before, work)
+    work = np.minimum(work, _used(seen, account))
     group = account.recorded.group
     long, every = (np.bincount(of, minlength=account.recorded.groups) for of in (group[visits], group))
     found = [np.empty(0, dtype=np.int64)]
@@ -76,6 +79,23 @@ def _timed(account: Account, visits: Times, stayed: Times) -> Times:
         if high - low <= ALIKE * middle and float(work[mine].sum()) <= SHARED * float(stayed[mine].sum()):
             found.append(mine)
     return np.concatenate(found)
+
+
+def _used(seen: Seen, account: Account) -> NDArray[np.float64]:
+    """The most that each visit can have computed: what its server used of its CPU while the visit was inside, where
+    that was sampled."""
+    recorded, edges = account.recorded, seen.steps.edges
+    found = np.full(len(recorded.sent), np.inf)
+    for number, server in enumerate(recorded.servers):
+        own = own_use(seen.view, server)
+        if own is None or own.interval_ns > COARSEST_NS:
+            continue
+        cores = account.replay.cores[number] if own.capacity <= 1.0 else 1.0  # a share of them, or counted in cores
+        used = np.concatenate(([0.0], np.cumsum(own.extended(seen.steps.middles) * cores * STEP_NS)))
+        mine = np.flatnonzero(recorded.server == number)
+        begin, end = (np.interp(when[mine], edges, used) for when in (recorded.start, recorded.departure))
+        found[mine] = end - begin
+    return found
 
 
 def without(seen: Seen, account: Account, pauses: Pauses) -> Account:

@@ -1,0 +1,122 @@
+"""Mechanisms of a twin, each with a system that shows it: the twin does what the system did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tailrace import experiment, sim, twin
+from tailrace.dataset import Dataset
+from tailrace.diagnosis.queues import Stays
+from tailrace.experiment import losses
+from tailrace.study.intervals import of_one_more
+from tailrace.twin import demands, paths
+from tailrace.twin.demands import Demand
+from tailrace.twin.gate import _counted
+from tailrace.twin.spread import needed
+from tailrace.twin.structure import Structure
+from tailrace.twin.tree import Kind, Tree
+
+S = 1_000_000_000
+USERS = {"users": {"kind": "poisson", "rate": 300.0, "interaction": "page"}}
+
+
+def recorded(folder: Path, **parts: Any) -> Dataset:
+    folder.mkdir(exist_ok=True)
+    table = {"duration": "10 s", "ramp": "1 s", "workloads": USERS, "kernel": {"syn": "linux-3.3"}, **parts}
+    sim.simulate(experiment.from_table(table), folder / "run")
+    return Dataset.open(folder / "run")
+
+
+def longest(run: Dataset, server: str) -> int:
+    visits = run.visits().filter(pl.col("server").cast(pl.String) == server).select("arrival", "departure").collect()
+    return Stays.of(visits["arrival"].to_numpy(), visits["departure"].to_numpy()).longest
+
+
+@pytest.mark.parametrize(("stops", "left"), [((True, False), 0.0), ((False, False), losses.CRAWLS)])
+def test_a_server_accepts_while_nothing_that_stops_it_takes_its_speed(stops: tuple[bool, ...], left: float) -> None:
+    taken = [[(0, 0.5), (2 * S, 0.0)], [(0, 0.5), (S, 0.0)]]
+    assert losses.left(taken, stops) == [(0, left), (S, 0.5), (2 * S, 1.0)]
+
+
+@pytest.mark.parametrize("kind", ["freeze", "burn"])
+def test_free_workers_take_connections_unless_the_server_is_stopped(kind: str, tmp_path: Path) -> None:
+    """A stopped server holds its accept queue, and those that were inside; a neighbour lets it fill all its places."""
+    stall = {"kind": kind, "at": "5 s", "for": "700 ms", "place": "web" if kind == "freeze" else "web-node"}
+    more = {"threads": 1, "weight": 1000.0} if kind == "burn" else {}
+    tiers = {"web": {"workers": 60, "backlog": 16}}
+    pages = {"page": {"at": {"web": {"compute": "1 ms"}}}}
+    run = recorded(tmp_path, tiers=tiers, interactions=pages, stalls=[stall | more])
+    most = longest(run, "web")
+    assert (most == 60 + 17) == (kind == "burn")
+    gate = twin.gate(twin.learn(run), run)
+    assert gate.reproduced[0].longest["web"] == pytest.approx(most, abs=3)
+    assert gate.passed, gate.off
+
+
+def test_candidates_share_a_pool_that_their_calls_never_exceed_together(tmp_path: Path) -> None:
+    tiers = {
+        "web": {"workers": 60, "backlog": 16, "calls": {"app": {"pool": 8, "kept": True, "pool_per": []}}},
+        "app": {"workers": 20, "count": 2},
+    }
+    pages = {"page": {"at": {"web": {"compute": "500 us", "calls": {"part": 1}}}}}
+    pages |= {"part": {"at": {"app": {"compute": "2 ms"}}}}
+    stall = {"kind": "freeze", "place": "app1", "at": "5 s", "for": "500 ms"}
+    common = twin.learn(recorded(tmp_path / "common", tiers=tiers, interactions=pages, stalls=[stall]))
+    assert common.experiment.tiers["web"].calls["app"].pool_per == ()
+    tiers["web"]["calls"] = {"app": {"pool": 8, "kept": True, "pool_per": ["candidate"]}}
+    apart = twin.learn(recorded(tmp_path / "apart", tiers=tiers, interactions=pages, stalls=[stall]))
+    assert apart.experiment.tiers["web"].calls["app"].pool_per == ("candidate",)
+
+
+def test_a_visit_that_got_nothing_needs_nothing() -> None:
+    """Its server lacked its capacity for as long as it stayed, and the other visit used what the mean says for two."""
+    tree = Tree([Kind("web", "page", (), 0)], np.array([0, 0]), np.array([0, 1]))
+    needs = {0: Demand("web", "page", 2, 1.0, 0.0, 0.0, 1.0)}
+    works = np.array([0.0, 2.0])
+    found = demands._factors(tree, Structure({"web": ("web",)}, {}), needs, np.zeros(2), works, np.array([0, 1]))
+    assert found["factor.web"].tolist() == [0.0, 2.0]
+
+
+def test_visits_that_wait_for_a_timer_wait_in_the_twin(tmp_path: Path) -> None:
+    """Each is mostly alone in its server, and could have computed all the time, but the CPU was not used."""
+    pages = {
+        "page": {"at": {"web": {"compute": "1 ms", "calls": {"query": 1}}}},
+        "query": {"at": {"db": {"compute": "1 ms"}}},
+        "report page": {"at": {"web": {"compute": "1 ms", "calls": {"report": 1}}}},
+        "report": {"at": {"db": {"compute": "0 ms", "wait": "1.4 s"}}},
+    }
+    tiers = {"web": {"workers": 60, "calls": ["db"]}, "db": {"workers": 60}}
+    load = USERS["users"] | {"interaction": None, "mix": {"page": 0.9985, "report page": 0.0015}}
+    load = {key: value for key, value in load.items() if value is not None}
+    run = recorded(tmp_path, tiers=tiers, interactions=pages, workloads={"users": load}, duration="20 s")
+    needs = {need.interaction: need for need in twin.learn(run).demands if need.tier == "db"}
+    assert needs["report"].wait_ns == pytest.approx(1.4e9, rel=0.01)
+    assert needs["report"].compute_ns == 0.0
+    assert needs["query"].compute_ns == pytest.approx(1e6, rel=0.05)
+
+
+def test_a_hole_in_a_path_reaches_half_way_to_the_packets_that_came_through() -> None:
+    lost, arrived = np.array([100, 120]) * 1_000_000, np.array([10, 90, 150, 400]) * 1_000_000
+    assert paths._widened(lost, arrived) == (95_000_000, 135_000_000)
+    alone = np.array([5]) * 1_000_000
+    assert paths._widened(alone, np.empty(0, dtype=np.int64)) == (5_000_000, 6_000_000)
+
+
+def test_the_recording_is_one_more_run_of_the_twin() -> None:
+    """A queue of 100 differs from 120 by more than 15 %, unless runs of the twin differ by as much."""
+    assert not _counted("queue", 120, [100, 100, 101, 100, 99], "").passed
+    assert _counted("queue", 120, [100, 110, 104, 92, 95], "").passed
+    assert not _counted("queue", 200, [100, 110, 104, 92, 95], "").passed
+    low, high = of_one_more([100, 110, 104, 92, 95])
+    assert 80 < low < 92
+    assert 110 < high < 122
+
+
+def test_the_recording_is_as_like_the_twin_as_runs_of_the_twin_are_alike() -> None:
+    assert needed([1, 1, 1], lambda one, other: float(one == other), 0.8) == 0.8
+    assert needed([1, 2, 1], lambda one, other: 1.0 if one == other else 0.6, 0.8) == 0.6
