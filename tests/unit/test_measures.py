@@ -329,6 +329,14 @@ def test_what_waits_for_a_connection_is_assigned(tmp_path: Path) -> None:
     assert MEASURES["queue_max"].compute(run, place="app") == 1
 
 
+def test_what_callers_assign_is_unknown_without_their_logs(tmp_path: Path) -> None:
+    at = {"sent": T0, "arrival": T0, "departure": T0 + 5 * MS}
+    seen = builders.visits({"visit": 1, "server": "web1", **at}, {"visit": 2, "server": "app", "parent": 1, **at})
+    run = Measured(builders.run(tmp_path / "run", visits=seen), SYSTEM, T0, T0 + 1 * S)
+    with pytest.raises(UsageError, match="when callers took requests is not recorded"):
+        MEASURES["assigned_max"].compute(run, place="app")
+
+
 def test_requests_are_drawn_when_their_callers_took_them(tmp_path: Path) -> None:
     def visit(number: int, server: str, start: int, departure: int, **more: Any) -> dict[str, Any]:
         at = {"sent": T0 + start, "arrival": T0 + start, "start": T0 + start, "departure": T0 + departure}

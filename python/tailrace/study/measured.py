@@ -102,9 +102,13 @@ class Measured:
         return found.filter(~self._is_embedded) if self._apart else found
 
     def assigned(self, place: str) -> pl.LazyFrame:
-        """Visits to a place by their callers' logs: `server`, and the caller's `parent`, `start` and `departure`."""
+        """Visits to a place by their callers' logs: `server`, and the caller's `parent`, `start` and `departure`.
+        Raises UsageError if no visit has a `start`, as in captures."""
         calls = self.visits(place).select("parent", "server")
         callers = self.dataset.visits().filter(pl.col("start").is_not_null())
+        every, started = self.dataset.visits().select(pl.len(), started=pl.col("start").count()).collect().row(0)
+        if every and not started:
+            raise UsageError("when callers took requests is not recorded, so that nothing says what they assigned")
         return calls.join(callers.select("start", "departure", parent="visit"), on="parent")
 
     @cached_property
