@@ -479,7 +479,9 @@ def test_five_hosts_are_one_incident_although_one_is_dead_one_slow_and_one_sends
     assert run.manifest.rows["visits"] == 308
     assert {clock.capture for clock in run.topology.clocks} == {"client", "server"}
     assert [note for note in run.manifest.notes if note.startswith("nonsense: it is left out: it cannot be read")]
-    assert "web dropped connection attempts of 14" in explaining.said()
+    said = explaining.said()
+    assert "web dropped connection attempts of 14" in said
+    assert "(recordings of client, server; without that of nonsense: it cannot be read" in said
 
 
 def test_a_host_that_loses_its_hub_says_so_once_and_keeps_its_notices(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from tailrace.cli import perform
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.serialise import as_dict
-from tailrace.watch import index, listing
+from tailrace.watch import index, listing, remembered
+from tailrace.watch.remembered import Memory
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -72,6 +73,32 @@ def test_the_command_writes_the_page_and_prints_the_list(tmp_path: Path, capsys:
     assert perform(["incidents", str(tmp_path), "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert row["report"] in (tmp_path / "index.html").read_text()
+
+
+def test_an_incident_that_has_not_changed_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = incident(tmp_path, "incident-2026-11-21T173144Z")
+    second = incident(tmp_path, "incident-2026-11-22T000000Z")
+    assert perform(["incidents", str(tmp_path), "--quiet"]) == 0
+    page = (tmp_path / "index.html").read_text()
+    read: list[str] = []
+    one = listing.one
+    monkeypatch.setattr(listing, "one", lambda out: (read.append(out.name), one(out))[1])
+    assert perform(["incidents", str(tmp_path), "--quiet"]) == 0
+    assert (read, (tmp_path / "index.html").read_text()) == ([], page)
+    answer = (second / "diagnosis.json").read_text()
+    (second / "diagnosis.json").write_text(answer.replace("garbage-collection", "freeze"))
+    shutil.rmtree(first)
+    assert [each.cause for each in listing.of(tmp_path, Memory(tmp_path).known)] == ["freeze"]
+    assert read == [second.name]
+
+
+@pytest.mark.parametrize("damage", [b"", b"[" * 5000, b"{}", b'{"version":1,"shown":[{"stamp":[],"incident":7}]}'])
+def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
+    incident(tmp_path, "incident-2026-11-21T173144Z")
+    (tmp_path / remembered.FILE).write_bytes(damage)
+    assert perform(["incidents", str(tmp_path), "--quiet"]) == 0
+    assert [each.name for each in listing.of(tmp_path, Memory(tmp_path).known)] == ["incident-2026-11-21T173144Z"]
+    assert "garbage-collection" in (tmp_path / remembered.FILE).read_text()
 
 
 def test_what_lies_in_a_folder_of_a_stranger_is_not_followed(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ pub enum Error {
     Table { path: PathBuf, message: String },
     /// An option is wrong; the sentence names it.
     Options(String),
+    /// What an earlier reading saved cannot be used, for this reason.
+    Saved(String),
     /// The caller asked to stop (Ctrl-C).
     Interrupted,
 }
@@ -40,6 +42,9 @@ impl fmt::Display for Error {
                 write!(f, "{}: at byte {offset}: {found}; {hint}", path.display())
             }
             Error::Table { path, message } => write!(f, "{}: {message}", path.display()),
+            Error::Saved(reason) => {
+                write!(f, "what an earlier reading saved cannot be used: {reason}")
+            }
             Error::Options(message) => f.write_str(message),
             Error::Interrupted => f.write_str("interrupted"),
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! bounds     the largest accepted inputs
 //! whole      files that are written completely or not at all
+//! saved      the state of a reading as bytes, from which a reading that was killed goes on
 //! record     the rows that all modules exchange, and their Parquet files
 //! capture    packets → segments → connections → exchanges → visits
 //! callgraph  visits → visits with their parent and their request
@@ -37,6 +38,7 @@ pub mod load;
 pub mod record;
 pub mod replay;
 pub mod rng;
+pub mod saved;
 pub mod sim;
 pub mod spans;
 pub mod whole;

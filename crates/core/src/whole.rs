@@ -29,6 +29,16 @@ impl Partial {
         Ok((Partial { path, keep: false }, file))
     }
 
+    /// A file that an earlier process began.
+    pub fn of(path: PathBuf) -> Self {
+        Partial { path, keep: true }
+    }
+
+    /// It stays when it is given up.
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+
     /// Gives the file its name.
     pub fn publish(mut self, target: &Path) -> Result<()> {
         std::fs::rename(&self.path, target).map_err(|source| Error::Io {

@@ -25,10 +25,14 @@ def incidents(
 ) -> None:
     """List the incidents of a watch, the latest first, and write them into FOLDER/index.html."""
     from tailrace.watch import index, listing
+    from tailrace.watch.remembered import Memory
 
     confine([folder] if no_page else [], [None if no_page else folder / index.PAGE])
-    found = listing.of(folder)
+    memory = Memory(folder)
+    found = listing.of(folder, memory.known)
     path = None if no_page else index.write(folder, found)
+    if path:
+        memory.write(found)
     if as_json:
         print_json([incident.as_dict() for incident in found])
     elif not quiet:

@@ -65,6 +65,7 @@ def read_files(
             overwrite=overwrite,
             verify=verify,
             progress=step,
+            say=None if quiet else say,
         )
 
 

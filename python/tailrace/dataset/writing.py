@@ -4,6 +4,7 @@
 create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked while its writer is alive)
     clean exit    manifest.json, flushed to disk, renamed to run
     exception     removed            kill -9: stays, unlocked, and the next writer of the same run removes it
+                                     a finished segment stays, too, if a reading is interrupted (unfinished)
 ```
 """
 
@@ -13,7 +14,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -25,7 +26,7 @@ import polars as pl
 
 from tailrace import locks, whole
 from tailrace import topology as topology_file
-from tailrace.dataset import overwriting, schema
+from tailrace.dataset import overwriting, schema, unfinished
 from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Input, Manifest
 from tailrace.dataset.overwriting import TOPOLOGY, strangers
@@ -48,6 +49,8 @@ class Writer:
     notes: list[str] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
     connections: Connections = field(default_factory=Connections)
+    earlier: str = ""
+    """What became of a reading that was killed before, for the user; empty if there was none."""
     keep: str = ""
     """Advice for a folder that could not be finished and holds data that cannot be produced again; the folder then
     stays."""
@@ -89,23 +92,25 @@ class Writer:
 
 
 @contextmanager
-def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Writer]:
-    """A writer whose folder becomes `path` when the block ends without an error, and is removed otherwise."""
+def create(path: str | PathLike[str], overwrite: bool = False, reading: str = "") -> Iterator[Writer]:
+    """A writer whose folder becomes `path` when the block ends without an error, and is removed otherwise.
+
+    `reading` says what is read, and how. If a reading of the same was killed or interrupted, the folder holds what it
+    had finished."""
     target = Path(path)
     try:
         overwriting.refuse(target, overwrite)
-        for dead in leftovers(target):
-            shutil.rmtree(dead, ignore_errors=True)
         folder = target.with_name(f"{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-        folder.mkdir(whole.folder_mode())
+        earlier = _made(folder, leftovers(target), reading)
     except OSError as error:
         raise cannot_write(target, error) from error
     lock = -1
     kept = ""
-    writer = Writer(folder)
+    writer = Writer(folder, earlier=earlier)
     try:
         lock = locks.hold(folder)
         yield writer
+        unfinished.unmark(folder)
         aside = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
         if overwrite and os.path.lexists(target):
             left = [name for name in strangers(target) if os.path.lexists(target / name)]
@@ -117,6 +122,9 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
         raise _advised(error, kept) from error
     except TailraceError:
         raise
+    except KeyboardInterrupt:
+        kept = "; ".join(map(str, unfinished.saved([folder])))
+        raise
     except OSError as error:
         if error.filename is not None and not str(error.filename).startswith(str(folder)):
             raise
@@ -127,6 +135,21 @@ def create(path: str | PathLike[str], overwrite: bool = False) -> Iterator[Write
             os.close(lock)
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made(folder: Path, dead: Sequence[Path], reading: str) -> str:
+    """Make the folder, if possible of one of a dead writer that read the same. Returns what became of that."""
+    adopted = bool(reading) and unfinished.adopt(dead, reading, folder)
+    changed = bool(reading) and not adopted and bool(unfinished.saved(dead))
+    for other in dead:
+        shutil.rmtree(other, ignore_errors=True)
+    if adopted:
+        return "an earlier reading was killed; it goes on after the last segment that it had finished"
+    folder.mkdir(whole.folder_mode())
+    if reading:
+        unfinished.mark(folder, reading)
+    said = "an earlier reading was killed; its files or its options were others, so this one begins at the start"
+    return said if changed else ""
 
 
 def _advised(error: OutputError, advice: str) -> OutputError:

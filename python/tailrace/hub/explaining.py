@@ -10,8 +10,10 @@ import shutil
 import subprocess
 from contextlib import suppress
 
+from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError
 from tailrace.hub.desk import Collection, Desk
+from tailrace.join import left_out
 from tailrace.recorder import recording_of
 from tailrace.watch import incidents
 
@@ -44,10 +46,12 @@ class Explaining:
         return True
 
     def said(self) -> str:
-        hosts = ", ".join(self.closed.delivered) or "no host"
         if self._why_not:
             return f"{self.out}: it could not be explained: {self._why_not}"
-        return f"{incidents.headline(self.out)} (recordings of {hosts}); see {self.out / 'report.html'}"
+        absent = left_out(Dataset.open(self.out).manifest.notes, self.closed.delivered)
+        hosts = ", ".join(host for host in self.closed.delivered if host not in absent)
+        without = "".join(f"; without that of {host}: {why}" for host, why in absent.items())
+        return f"{incidents.headline(self.out)} (recordings of {hosts}{without}); see {self.out / 'report.html'}"
 
     def _commands(self) -> list[tuple[str, ...]]:
         hosts = self.closed.delivered

@@ -12,7 +12,7 @@ A host joins when it shares a server with the hosts that are joined already. Vis
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -26,6 +26,8 @@ from tailrace.join.tables import Tables
 from tailrace.topology import Clock
 from tailrace.units import format_duration
 
+_LEFT_OUT = ": it is left out: "
+"""In the notes of a run, between a host and the reason."""
 ROWS_MAX = 50_000_000
 """Visits and requests of all hosts together; they are held in memory, about 150 bytes each."""
 
@@ -71,8 +73,19 @@ def join(
         found = _together(kept)
     with dataset.create(out, overwrite) as writer:
         _write(writer, found, kept)
-        writer.notes += [f"{host}: it is left out: {why}" for host, why in left_out.items()]
+        writer.notes += [f"{host}{_LEFT_OUT}{why}" for host, why in left_out.items()]
     return Joined(Dataset.open(out), found.both, found.offsets, left_out)
+
+
+def left_out(notes: Sequence[str], hosts: Iterable[str]) -> dict[str, str]:
+    """Which of the hosts are not in a joined run, and why, according to its notes."""
+    found: dict[str, str] = {}
+    for host in hosts:
+        begin = f"{host}{_LEFT_OUT}"
+        why = [note.removeprefix(begin) for note in notes if note.startswith(begin)]
+        if why:
+            found[host] = why[0]
+    return found
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ from tailrace.readers import (
     sadf,
     samples,
     sched,
+    segments,
     sockets,
     spans_mapping,
     spans_tables,
@@ -140,6 +141,7 @@ def read(
     columns: AnyPath | None = None,
     verify: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Dataset:
     """Read captures, samples and logs into one run folder; their content shows which they are. A run folder is opened
     as it is.
@@ -161,6 +163,7 @@ def read(
     - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
     - `progress(bytes read, bytes in all)` may raise to stop the work.
+    - `say(sentence)` is called if an earlier reading of the same captures into `out` was killed.
 
     Input that cannot be read or that contradicts itself raises a `TailraceError` (`InputError`, `UsageError`,
     `OutputError`), and no files remain.
@@ -173,24 +176,33 @@ def read(
     given = topology if isinstance(topology, Topology) or topology is None else topology_file.read(topology)
     known = topology_file.known_servers(servers or {}, given)
     secrets = fspath(keys) if keys is not None else None
-    decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries, secrets)
-    about_packets = bool(decoding.rules or decoding.protocols or keep_queries or decoding.keys)
-    if files.run and (servers or about_packets):
+    segment = segments.PACKETS if out is not None and files.captures else 0
+    decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries, secrets, segment=segment)
+    _refuse_useless(files, decoding, named=bool(servers))
+    if files.run and not (files.texts or out or places or given):
+        return files.run
+    dated = _dated(files.texts, began)
+    target = Path(out) if out is not None else _temporary() / "run"
+    reading = segments.reading(files.captures, decoding)
+    with dataset.create(target, overwrite, reading) as writer, _read_texts(dated, writer) as texts:
+        _refuse_undated(files, texts)
+        inferred = (
+            assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress, say)
+        )
+        writer.topology = assembly.complete_topology(assembly.joined(inferred, texts), given, places or {})
+        assembly.add(writer, texts)
+    return Dataset.open(target)
+
+
+def _refuse_useless(files: _Files, decoding: Decoding, *, named: bool) -> None:
+    """Options about packets need packets."""
+    about_packets = bool(decoding.rules or decoding.protocols or decoding.keep_queries or decoding.keys)
+    if files.run and (named or about_packets):
         advice = "pass --server, --interactions, --protocol, --keep-queries and --keys when you read the captures"
         raise UsageError("the packets of a run folder have already been read and named", advice=advice)
     if about_packets and not (files.captures or files.recording):
         said = "--interactions, --protocol, --keep-queries and --keys apply to packets, and there is no capture"
         raise UsageError(said, advice="add the capture")
-    if files.run and not (files.texts or out or places or given):
-        return files.run
-    dated = _dated(files.texts, began)
-    target = Path(out) if out is not None else _temporary() / "run"
-    with dataset.create(target, overwrite) as writer, _read_texts(dated, writer) as texts:
-        _refuse_undated(files, texts)
-        inferred = assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress)
-        writer.topology = assembly.complete_topology(assembly.joined(inferred, texts), given, places or {})
-        assembly.add(writer, texts)
-    return Dataset.open(target)
 
 
 def _verify(run: Dataset | None) -> None:
@@ -215,6 +227,7 @@ def _read_texts(texts: Sequence[tuple[Source, Reader]], writer: Writer) -> Itera
     not fit into memory is in the run folder until all of it is written."""
     groups: dict[Hashable, tuple[Reader, list[Source]]] = {}
     scratch = writer.folder / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)  # of a reading that was killed
     for source, reader in texts:
         groups.setdefault((reader.name, reader.together(source)), (reader, []))[1].append(source)
     ordered = sorted(groups.values(), key=lambda group: not group[0].clients)
@@ -269,13 +282,16 @@ def _inferred(
     writer: Writer,
     decoding: Decoding,
     progress: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Topology:
     """The tables of a recording or of captures; returns the topology that they show."""
+    if writer.earlier and say:
+        say(writer.earlier)
     if files.recording:
         inferred = recording.join(files.recording, writer, decoding)
         writer.inputs += carried.of_packets([files.recording.name], "recording", "what was sampled, at its interval")
     elif files.captures:
-        inferred = capture.decode(files.captures, writer, decoding, progress)
+        inferred = capture.decode(files.captures, writer, decoding, progress, say)
         writer.inputs += carried.of_packets([Path(name).name for name in files.captures], "capture")
     else:
         return Topology(servers=tuple(Server(name=name, address=at) for name, at in decoding.servers.items()))

@@ -37,6 +37,7 @@ def decode(
     writer: Writer,
     decoding: Decoding,
     progress: Callable[[int, int], None] | None,
+    say: Callable[[str], None] | None = None,
 ) -> Topology:
     """Decode captures into the writer's folder; returns the topology that they show."""
     from tailrace._core import decode as engine
@@ -52,6 +53,8 @@ def decode(
         if folder in str(error):
             raise cannot_write(writer.folder, error) from error
         raise TailraceError(str(error)) from error  # the engine's sentence names the file and the byte
+    if say and (why := report.get("started_over")):
+        say(f"what an earlier reading had finished is of no use: {why}")
     called = _called(paths)
     for file in report.get("files", []):
         file["path"] = called.get(file["path"], file["path"])

@@ -31,6 +31,8 @@ class Decoding:
     """Further servers, which a recorder named after their processes."""
     same_host: Sequence[str] = ()
     """Addresses of the recorder's host."""
+    segment: int = 0
+    """Packets after which the state is saved, so that a reading that is killed can go on; 0: never."""
 
     def __post_init__(self) -> None:
         for port, protocol in self.protocols.items():
@@ -50,6 +52,8 @@ class Decoding:
             options["keep_queries"] = True
         if self.keys:
             options["keys"] = self.keys
+        if self.segment:
+            options["segment"] = self.segment
         if self.same_host:
             options["same_host"] = list(self.same_host)
         return options

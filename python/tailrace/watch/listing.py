@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,8 @@ from tailrace.watch import incidents
 
 INCIDENTS_MAX = 1_000
 """Later ones are listed first; a watch keeps 50 unless `--most` says otherwise."""
+READ_OF_ONE = ("diagnosis.json", "manifest.json", "requests.parquet")
+"""The files of an incident from which its line comes."""
 SLOTS = 48
 """Bars of a sparkline: one for 2.5 s of the two minutes that an incident holds."""
 
@@ -51,13 +53,14 @@ class Incident:
         return {**asdict(self), "report": self.report}
 
 
-def of(folder: Path) -> list[Incident]:
-    """The incidents of a watch's folder, the latest first. Raises InputError if there is no such folder."""
+def of(folder: Path, known: Callable[[Path], Incident | None] = lambda out: None) -> list[Incident]:
+    """The incidents of a watch's folder, the latest first. One that is `known` is not read. Raises InputError if there
+    is no such folder."""
     try:
         names = sorted((path.name for path in folder.iterdir()), reverse=True)
     except OSError as error:
         raise cannot_read(folder, error) from error
-    return list(islice(_each(folder, names), INCIDENTS_MAX))
+    return list(islice(_each(folder, names, known), INCIDENTS_MAX))
 
 
 def one(out: Path) -> Incident:
@@ -69,13 +72,13 @@ def one(out: Path) -> Incident:
         return Incident(out.name, failed=str(error))
 
 
-def _each(folder: Path, names: list[str]) -> Iterator[Incident]:
+def _each(folder: Path, names: list[str], known: Callable[[Path], Incident | None]) -> Iterator[Incident]:
     for name in names:
         out = folder / name
         if not name.startswith(incidents.INCIDENT) or out.is_symlink() or not out.is_dir():
             continue
         if not name.endswith(".recording"):
-            yield one(out)
+            yield known(out) or one(out)
         elif failed := _failure(out):
             yield Incident(name, failed=failed)
 

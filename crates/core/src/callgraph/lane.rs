@@ -3,6 +3,7 @@
 use super::model::{Call, Frame, CALLS_MAX, NO_CONNECTION};
 use crate::record::{Visit, NO_TIME};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
@@ -14,7 +15,7 @@ const LOOKED_AT: usize = 32;
 const STEPS: usize = 192;
 
 /// A visit with everything below it.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Tree {
     pub visit: Visit,
     pub calls: Vec<Tree>,
@@ -24,7 +25,7 @@ pub struct Tree {
 
 type Place = (i64, u64);
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Waiting {
     /// Boxed, because the map moves its values when it grows.
     tree: Box<Tree>,
@@ -50,7 +51,7 @@ impl Waiting {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Lane {
     by_sent: BTreeMap<Place, Waiting>,
     /// The newest waiting call of each connection on which all calls since the opening are waiting.

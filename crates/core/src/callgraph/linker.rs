@@ -10,6 +10,7 @@ use super::stays::Stays;
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink, CALLER_IS_SERVER, NO_ID, NO_TIME};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// How long a finished call waits for its parent: twice the longest visit of a caller so far, and
 /// at least 1 + 2 + 4 s (three lost SYNs of the next call) and a second; at most a minute.
@@ -29,6 +30,7 @@ const FATES: usize = 4096;
 /// The weight of a choice among several visits, relative to one without a rival.
 const UNSURE: f64 = 0.1;
 
+#[derive(Deserialize, Serialize)]
 struct Edge {
     caller: u32,
     callee: u32,
@@ -43,7 +45,7 @@ struct Edge {
 }
 
 /// What is known about calls from a host to a server.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Deserialize, Serialize)]
 enum Origin {
     /// A server of that host calls it.
     Server,
@@ -52,7 +54,7 @@ enum Origin {
     Unknown(usize),
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
 struct Fate {
     inside: u64,
     outside: u64,
@@ -89,7 +91,7 @@ enum Reason {
 
 type Pair = (u32, u32);
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Linker {
     edges: Vec<Edge>,
     /// Edges by their caller.

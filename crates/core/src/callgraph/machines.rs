@@ -13,6 +13,7 @@
 
 use super::edges::{choose, Nesting, Sample};
 use crate::record::{Names, Visit, NO_NAME};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// Servers tried as callers: those with the most visits. This bounds the cost of a scan of
@@ -20,7 +21,7 @@ use std::net::IpAddr;
 const TRIED: usize = 64;
 
 /// The inferred machines; empty without loopback addresses.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Machines {
     /// By host: whether it is a loopback address, and the host that names its machine.
     loopback: Vec<bool>,

@@ -36,6 +36,7 @@ mod tests;
 
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink};
+use crate::saved;
 use edges::discover;
 use linker::Linker;
 use machines::{Hosts, Machines};
@@ -71,6 +72,35 @@ impl<S: VisitSink> CallGraph<S> {
             machines: Machines::default(),
             linker: Linker::default(),
         }
+    }
+
+    pub fn next_mut(&mut self) -> &mut S {
+        &mut self.next
+    }
+
+    /// What it knows, for [`Self::resume`].
+    pub fn saved(&self) -> Result<Vec<u8>> {
+        let CallGraph {
+            reorder,
+            sample,
+            sampled,
+            machines,
+            linker,
+            next: _,
+        } = self;
+        saved::bytes(&(reorder, sample, sampled, machines, linker))
+    }
+
+    pub fn resume(next: S, state: &[u8]) -> Result<Self> {
+        let (reorder, sample, sampled, machines, linker) = saved::value(state)?;
+        Ok(CallGraph {
+            next,
+            reorder,
+            sample,
+            sampled,
+            machines,
+            linker,
+        })
     }
 
     pub fn next(&self) -> &S {

@@ -3,6 +3,7 @@
 //! share a connection.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// Delays below this are noise of the clock (captures have microseconds).
 const SHORTEST_NS: i64 = 500;
@@ -30,7 +31,7 @@ const GUESS: f64 = 0.5;
 const NORMAL: f64 = 0.918_938_5;
 
 /// A delay: log-normal, with running mean and variance of its logarithm.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Delay {
     mean: f64,
     variance: f64,
@@ -72,7 +73,7 @@ impl Delay {
 }
 
 /// How many calls a visit makes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Counts {
     seen: [f64; CALLS_MAX + 2],
     total: f64,
@@ -97,7 +98,7 @@ type Shares = [f64; CALLS_MAX + 2];
 const EVENLY: Shares = [1.0 / (CALLS_MAX + 2) as f64; CALLS_MAX + 2];
 
 /// How often two visits share a property, if they belong together and by chance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Likeness {
     equal: f64,
     pairs: f64,
@@ -142,7 +143,7 @@ impl Likeness {
 pub const NO_CONNECTION: u32 = 0;
 
 /// A call in the form that the chain uses.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Call {
     /// [`NO_CONNECTION`] if the connection is not known from its opening on: all visits use pooled
     /// connections in turn.
@@ -159,7 +160,7 @@ impl Call {
 }
 
 /// A visit in the form that the chain uses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Frame {
     pub arrival: i64,
     /// First byte of the response, or its end if that is unknown.
@@ -175,7 +176,7 @@ impl Frame {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Model {
     head: Delay,
     gap: Delay,

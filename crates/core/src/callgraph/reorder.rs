@@ -1,6 +1,7 @@
 //! Sorts visits that come roughly by departure: a call must be known before the visit that made it.
 
 use crate::record::Visit;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -15,7 +16,7 @@ const HELD: usize = 1 << 16;
 /// `slots`.
 type Turn = Reverse<(i64, i64, u64, usize)>;
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Reorder {
     turns: BinaryHeap<Turn>,
     slots: Vec<Option<Visit>>,

@@ -1,6 +1,6 @@
 //! The results of the call graph, for the manifest and the topology.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -34,7 +34,7 @@ pub struct EdgeReport {
     pub observed: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Unlinked {
     /// Sent before the first visit of a possible parent: the recording began too late.
     pub before_parents: u64,

@@ -1,12 +1,13 @@
 //! When a calling server was busy: whether a visit was alone there, and whether any visit could
 //! have made a call.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Visits remembered, 2 MB.
 const REMEMBERED: usize = 1 << 17;
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Stays {
     /// (departure, arrival), sorted by departure, without those that a later one covers. Arrivals
     /// increase too, so the first that departs after a moment arrived first among all that do.

@@ -24,6 +24,7 @@ use super::copies::Print;
 use super::stream::{distance, is_near};
 use super::{Segment, ACK};
 use crate::record::NO_TIME;
+use serde::{Deserialize, Serialize};
 
 /// The shortest wait of a kernel before it repeats a SYN: 1 s (RFC 6298) or 3 s (RFC 2988), in
 /// steps of its timers.
@@ -35,7 +36,7 @@ const REMEMBERED: usize = 32;
 const FAST_OPEN: i32 = 1 << 16;
 
 /// A loss: sent at `begin` in vain, sent again at `end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Loss {
     pub begin: i64,
     pub end: i64,
@@ -60,7 +61,7 @@ pub enum Answer {
     Repeat(Option<Loss>),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Attempt {
     isn: u32,
     pub first_syn: i64,

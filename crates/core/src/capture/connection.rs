@@ -48,9 +48,11 @@ use super::ledger::Ledger;
 use super::reader::{index, other, Reader};
 use super::servers::Evidence;
 use super::stream::{Place, Ready, Stream, Verdict, PATIENCE};
+use super::tls::Keys;
 use super::wire::{Chunk, Side};
 use super::{Endpoint, Segment, ACK, FIN, RST, SYN};
 use crate::record::{NO_NAME, NO_TIME};
+use serde::{Deserialize, Serialize};
 
 /// How long a closed connection is remembered, so that late copies and retransmissions do not look
 /// like a new one.
@@ -58,7 +60,7 @@ const LINGER: i64 = 2_000_000_000;
 /// After this silence an exchange of an opaque connection is over, because its end cannot be read.
 /// It is longer than the stalls that Tailrace looks for, which would cut a response in two.
 const OPAQUE_IDLE: i64 = 5_000_000_000;
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Phase {
     Asking,
     Answered,
@@ -67,7 +69,7 @@ enum Phase {
 }
 
 /// The evidence for which end is the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Roles {
     Unknown,
     Guessed,
@@ -84,6 +86,7 @@ pub enum Next {
 }
 
 /// Data that only a connection with bytes needs.
+#[derive(Deserialize, Serialize)]
 struct Body {
     streams: [Stream; 2],
     ended: [bool; 2],
@@ -97,6 +100,7 @@ struct Body {
     left: Option<Side>,
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Connection {
     /// Client, server.
     ends: [Endpoint; 2],
@@ -165,6 +169,13 @@ impl Connection {
             connection.embody();
         }
         Some(connection)
+    }
+
+    pub fn revive(&mut self, keys: &Keys) {
+        let sealed = self.body.as_mut().and_then(|body| body.sealed.as_mut());
+        if let Some(sealed) = sealed {
+            sealed.revive(keys);
+        }
     }
 
     fn serve(&mut self, server: u32, ledger: &mut Ledger) {

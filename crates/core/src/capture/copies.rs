@@ -17,6 +17,7 @@
 
 use super::stream::distance;
 use super::Segment;
+use serde::{Deserialize, Serialize};
 
 /// Without TSval, packets further apart than this are not copies: Linux never repeats sooner than
 /// 200 ms (`TCP_RTO_MIN`), and two capture points of one system are closer.
@@ -25,7 +26,7 @@ pub const COPY_GAP: i64 = 150_000_000;
 const COPY_GAP_STAMPED: i64 = 1_000_000_000;
 
 /// The properties of a packet by which its copies are recognised.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Print {
     pub time: i64,
     pub seq: u32,
@@ -80,7 +81,7 @@ impl Print {
 }
 
 /// The last few packets with payload of one direction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Recent {
     prints: [Print; Recent::KEPT],
     next: u8,

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Distinct senders and destinations: a flood from forged addresses has as many as it has packets.
 const TOLD_APART: usize = 1 << 16;
@@ -11,7 +11,11 @@ const TOLD_APART: usize = 1 << 16;
 const NAMED: usize = 5;
 
 /// `S` is the sender, `P` the destination.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(
+    serialize = "S: Serialize, P: Serialize",
+    deserialize = "S: Deserialize<'de> + Eq + Hash, P: Deserialize<'de> + Eq + Hash"
+))]
 pub struct Crowd<S, P> {
     attempts: u64,
     senders: FxHashMap<S, u64>,

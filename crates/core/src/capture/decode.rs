@@ -10,6 +10,7 @@
 //! | `keep_queries` | true: names keep everything that was sent, with queries, literals and what is otherwise folded |
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: infer it |
 //! | `same_host` | list of addresses of one host, including loopback: its programs may call from any of them |
+//! | `segment` | packets after which the state is saved, again and again; 0: never. See [`crate::saved`] |
 //! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
 //!
 //! # Report (JSON)
@@ -27,6 +28,8 @@
 //! | `visits`, `requests`, `events` | rows written |
 //! | `incomplete` | visits left out because an essential value is unknown |
 //! | `notes` | sentences for the user |
+//! | `resumed` | packets whose visits an earlier reading, which was killed, had saved |
+//! | `started_over` | why what such a reading had saved was of no use; null: there was none, or it was |
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -41,6 +44,7 @@ use super::ledger::{Counts, Ledger};
 use super::lookups;
 use super::merge::{segments, SourceOptions};
 use super::names::{Namer, Rule, NAMES_MAX, OTHER};
+use super::place::Place;
 use super::report::{FileReport, SourceReport};
 use super::servers::{Evidence, Server, Servers, Tally};
 use super::strangers::{self, Strangers};
@@ -49,8 +53,10 @@ use super::wire::Kind;
 use super::{Endpoint, Segment};
 use crate::callgraph::{self, CallGraph};
 use crate::error::{Error, Result};
-use crate::record::tables::{EventWriter, TablesSink};
-use crate::record::VisitSink;
+use crate::record::rows::{NumberedEvent, Request};
+use crate::record::tables::{EventWriter, Paused, TablesSink};
+use crate::record::{writer, Visit, VisitSink};
+use crate::saved;
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -64,6 +70,7 @@ pub struct Options {
     pub hosts: Vec<IpAddr>,
     pub ports: Vec<u16>,
     pub keys: Option<PathBuf>,
+    pub segment: u64,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -98,6 +105,8 @@ pub struct Report {
     pub events: u64,
     pub incomplete: u64,
     pub notes: Vec<String>,
+    pub resumed: u64,
+    pub started_over: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -111,60 +120,193 @@ pub struct ServerReport {
     pub tally: Tally,
 }
 
-/// Decodes `paths` ("-" alone is standard input) into `out`/{visits,requests,events}.parquet.
+/// Decodes `paths` ("-" alone is standard input) into `out`/{visits,requests,events}.parquet. With segments, it goes on
+/// where an earlier reading of the same packets, which was killed, has saved its state in `out`.
 pub fn decode(
     paths: &[PathBuf],
     out: &Path,
     options: &Options,
     progress: &mut dyn FnMut(u64, u64) -> Result<()>,
 ) -> Result<Report> {
-    let mut strangers = Strangers::new(CallGraph::new(TablesSink::create(out)?));
-    let mut events = EventWriter::create(out)?;
-    let (flow, sources) = follow(paths, options, progress, &mut strangers, &mut events)?;
-    strangers.finish(&flow.ledger.names)?;
-    let written = events.finish(&flow.ledger.names)?;
-    let mut report = tell(&flow.ledger, sources);
-    report.strangers = strangers.report(&flow.ledger.names);
-    let graph = strangers.next();
-    report.graph = graph.report(&flow.ledger.names);
-    let tables = graph.next();
-    (report.visits, report.requests, report.events) = (tables.visits(), tables.requests(), written);
-    report.incomplete = tables.incomplete();
-    Ok(report)
+    let begun = Decoder::resume(out, options);
+    match begun.and_then(|decoder| decoder.read(paths, options, progress)) {
+        Err(Error::Saved(reason)) => {
+            Decoder::start_over(out)?;
+            if paths.iter().any(|path| path.as_os_str() == "-") {
+                return Err(Error::Options(format!(
+                    "{reason}; read it again from its start"
+                )));
+            }
+            let mut report = Decoder::new(out, options)?.read(paths, options, progress)?;
+            report.started_over = Some(reason);
+            Ok(report)
+        }
+        other => other,
+    }
 }
 
-/// Reads every segment and passes on the results.
-fn follow(
-    paths: &[PathBuf],
-    options: &Options,
-    progress: &mut dyn FnMut(u64, u64) -> Result<()>,
-    visits: &mut impl VisitSink,
-    events: &mut EventWriter,
-) -> Result<(Flow, SourceReport)> {
-    let namer = Namer::new(&options.interactions, options.keep_queries)?;
-    let keys = match &options.keys {
-        Some(path) => Keys::of_file(path)?,
-        None => Keys::default(),
-    };
-    let mut flow = Flow::new(Ledger::new(servers(options)?, namer));
-    flow.ledger.keys = keys.clone();
-    let source = SourceOptions {
-        offsets: options.clock_offsets.clone(),
-        keys,
-    };
-    let wanted = Wanted::new(options);
-    let sources = segments(paths, &source, progress, |segment| {
-        if !wanted.all && !wanted.holds(segment) {
+/// Packets in, tables out.
+pub(super) struct Decoder<'o> {
+    out: &'o Path,
+    flow: Flow,
+    visits: Strangers<CallGraph<TablesSink>>,
+    events: EventWriter,
+    keys: Keys,
+    place: Place,
+    /// Where an earlier reading has saved its state.
+    saved: Place,
+}
+
+impl<'o> Decoder<'o> {
+    pub(super) fn new(out: &'o Path, options: &Options) -> Result<Self> {
+        let namer = Namer::new(&options.interactions, options.keep_queries)?;
+        let keys = match &options.keys {
+            Some(path) => Keys::of_file(path)?,
+            None => Keys::default(),
+        };
+        let mut flow = Flow::new(Ledger::new(servers(options)?, namer));
+        flow.ledger.keys = keys.clone();
+        Ok(Decoder {
+            out,
+            flow,
+            visits: Strangers::new(CallGraph::new(TablesSink::create(out)?)),
+            events: EventWriter::create(out)?,
+            keys,
+            place: Place::default(),
+            saved: Place::default(),
+        })
+    }
+
+    /// With the state that an earlier reading has saved, if there is one.
+    pub(super) fn resume(out: &'o Path, options: &Options) -> Result<Self> {
+        if options.segment == 0 {
+            return Decoder::new(out, options);
+        }
+        let Some(earlier) = saved::earlier(out)? else {
+            Decoder::start_over(out)?;
+            return Decoder::new(out, options);
+        };
+        let (place, flow, strangers, graph, tables, events): State = saved::value(&earlier)?;
+        let tables = TablesSink::resume(out, tables)?;
+        let graph = CallGraph::resume(tables, &graph)?;
+        let mut decoder = Decoder {
+            out,
+            flow,
+            visits: Strangers::resume(graph, &strangers)?,
+            events: EventWriter::resume(out, events)?,
+            keys: Keys::default(),
+            place: Place::default(),
+            saved: place,
+        };
+        let namer = Namer::new(&options.interactions, options.keep_queries)?;
+        decoder.flow.revive(namer, &decoder.keys);
+        Ok(decoder)
+    }
+
+    /// Nothing of an earlier reading remains.
+    fn start_over(out: &Path) -> Result<()> {
+        saved::forget(
+            out,
+            &["visits.parquet", "requests.parquet", "events.parquet"],
+        )
+    }
+
+    /// A segment ends here: its state is saved.
+    fn save(&mut self) -> Result<()> {
+        self.visits.next_mut().next_mut().pause()?;
+        self.events.pause()?;
+        if !self.keys.is_empty() {
             return Ok(());
         }
-        flow.segment(segment);
-        hand_on(&mut flow.ledger, visits, events)
-    })?;
-    flow.finish();
-    flow.ledger.settle();
-    hand_on(&mut flow.ledger, visits, events)?;
-    Ok((flow, sources))
+        let (strangers, graph) = (self.visits.saved()?, self.visits.next().saved()?);
+        let tables = self.visits.next_mut().next_mut().paused()?;
+        let events = self.events.paused()?;
+        let state = (self.place, &self.flow, strangers, graph, tables, events);
+        saved::save(self.out, &state)
+    }
+
+    pub(super) fn take(
+        &mut self,
+        segment: &Segment<'_>,
+        wanted: &Wanted<'_>,
+        every: u64,
+    ) -> Result<()> {
+        if every > 0 {
+            self.place.pass(segment);
+            if self.place.packets <= self.saved.packets {
+                return self.compare();
+            }
+        }
+        if wanted.all || wanted.holds(segment) {
+            self.flow.segment(segment);
+            hand_on(&mut self.flow.ledger, &mut self.visits, &mut self.events)?;
+        }
+        if every > 0 && self.place.packets % every == 0 {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    fn compare(&self) -> Result<()> {
+        if self.place.packets == self.saved.packets && self.place != self.saved {
+            return Err(Error::Saved(OTHER_PACKETS.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Reads every segment and writes the results.
+    pub(super) fn read(
+        mut self,
+        paths: &[PathBuf],
+        options: &Options,
+        progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<Report> {
+        let source = SourceOptions {
+            offsets: options.clock_offsets.clone(),
+            keys: self.keys.clone(),
+        };
+        let (wanted, every) = (Wanted::new(options), options.segment);
+        let sources = segments(paths, &source, progress, |segment| {
+            self.take(segment, &wanted, every)
+        })?;
+        if self.place.packets < self.saved.packets {
+            return Err(Error::Saved(OTHER_PACKETS.to_owned()));
+        }
+        self.flow.finish();
+        self.flow.ledger.settle();
+        hand_on(&mut self.flow.ledger, &mut self.visits, &mut self.events)?;
+        self.finish(sources)
+    }
+
+    fn finish(mut self, sources: SourceReport) -> Result<Report> {
+        let names = &self.flow.ledger.names;
+        self.visits.finish(names)?;
+        let written = self.events.finish(names)?;
+        saved::forget(self.out, &[])?;
+        let mut report = tell(&self.flow.ledger, sources);
+        report.resumed = self.saved.packets;
+        report.strangers = self.visits.report(names);
+        let graph = self.visits.next();
+        report.graph = graph.report(names);
+        let tables = graph.next();
+        (report.visits, report.requests, report.events) =
+            (tables.visits(), tables.requests(), written);
+        report.incomplete = tables.incomplete();
+        Ok(report)
+    }
 }
+
+/// What is saved: the place, connections, failed attempts, the call graph, tables of visits, and events.
+type State = (
+    Place,
+    Flow,
+    Vec<u8>,
+    Vec<u8>,
+    Paused<Visit, Request>,
+    writer::Paused<NumberedEvent>,
+);
+
+const OTHER_PACKETS: &str = "these are other packets than before";
 
 #[inline]
 fn hand_on(
@@ -182,13 +324,13 @@ fn hand_on(
 }
 
 /// The connections that the user wants.
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     options: &'a Options,
     all: bool,
 }
 
 impl Wanted<'_> {
-    fn new(options: &Options) -> Wanted<'_> {
+    pub(super) fn new(options: &Options) -> Wanted<'_> {
         Wanted {
             options,
             all: options.hosts.is_empty() && options.ports.is_empty(),

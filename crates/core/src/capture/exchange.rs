@@ -8,6 +8,7 @@
 //! exchange is the login, which belongs to opening the connection, however long a busy client takes
 //! for it.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use super::attempt::Loss;
@@ -26,7 +27,7 @@ pub const PROMPT: i64 = 100_000_000;
 const OPEN_MAX: usize = 1024;
 
 /// The cost of opening the connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Opening {
     pub sent: i64,
     pub accepted: i64,
@@ -81,17 +82,17 @@ impl Opening {
 }
 
 /// Bytes that could not be read, by reason; there are few reasons.
-pub type Refused = Vec<(&'static str, u64)>;
+pub type Refused = Vec<(crate::saved::Fixed, u64)>;
 
 /// The connection of the exchanges.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Parties {
     pub server: u32,
     pub caller: u32,
     pub connection: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Exchange {
     interaction: u32,
     key: u64,
@@ -113,7 +114,7 @@ struct Exchange {
     hole: i64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Queue {
     open: VecDeque<Exchange>,
     /// Until the first request takes it.

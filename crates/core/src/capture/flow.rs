@@ -1,6 +1,7 @@
 //! The table of connections: finds the connection of a segment, runs timeouts, and bounds the
 //! memory by the open connections.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -10,6 +11,8 @@ use super::connection::failed::LATE;
 use super::connection::{Connection, Next};
 use super::ledger::Ledger;
 use super::lookups::Lookups;
+use super::names::Namer;
+use super::tls::Keys;
 use super::{Endpoint, Segment, SYN};
 
 /// Connections followed at once: about 0.7 kB each, 90 MB in all. Beyond that, connections that are
@@ -35,7 +38,7 @@ const FLOOD: u64 = 32;
 const SET_BACK: i64 = 10_000_000_000;
 
 /// Both ends, the smaller first, so that both directions have one key.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 struct Key {
     low: u128,
     high: u128,
@@ -63,6 +66,7 @@ impl Key {
     }
 }
 
+#[derive(Deserialize, Serialize)]
 struct Slot {
     key: Key,
     /// Distinguishes a connection from an earlier one in the same slot.
@@ -71,6 +75,7 @@ struct Slot {
     connection: Connection,
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Flow {
     pub ledger: Ledger,
     lookups: Lookups,
@@ -90,7 +95,7 @@ pub struct Flow {
 }
 
 /// When to check a connection: its slot, and the serial number that it must still have.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Deserialize, Serialize)]
 struct Waiting {
     due: i64,
     index: u32,
@@ -119,6 +124,14 @@ impl Flow {
             newest: None,
             now: i64::MIN,
             next_sweep: i64::MIN,
+        }
+    }
+
+    /// After it was saved: the code and the secrets, which no state holds.
+    pub fn revive(&mut self, namer: Namer, keys: &Keys) {
+        self.ledger.revive(namer, keys);
+        for slot in self.slots.iter_mut().flatten() {
+            slot.connection.revive(keys);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::attempt::Loss;
 use super::crowd::{self, Crowd};
@@ -25,7 +25,7 @@ const STATUSES: usize = 1 << 10;
 const SETTLED: u64 = 1 << 16;
 
 /// The outcome of a visit, in the words of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum Status {
     Ok,
     Http(u16),
@@ -71,7 +71,7 @@ impl Status {
 }
 
 /// A lost packet that delayed a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Drop {
     pub server: u32,
     /// False: a SYN. True: the second mode.
@@ -93,7 +93,7 @@ impl From<Drop> for Event {
 
 /// A client had a connection and sent nothing, or nothing more of a request that it had begun, for longer than a slow
 /// client needs. A server that reads from one connection at a time has a worker less meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Silence {
     pub server: u32,
     pub begin: i64,
@@ -113,7 +113,7 @@ impl From<Silence> for Event {
 }
 
 /// Counts of the whole recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Counts {
     pub connections: u64,
     /// Connections that were open before the recording began, or whose opening was not captured.
@@ -143,7 +143,7 @@ pub struct Counts {
 }
 
 /// Attempts without evidence that a client made them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Apart {
     /// Sent once, by a host that opened no connection or to a port that accepted none.
     pub unanswered: Crowd<IpAddr, Endpoint>,
@@ -157,7 +157,7 @@ impl Apart {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Ledger {
     pub names: Names,
     pub servers: Servers,
@@ -168,6 +168,7 @@ pub struct Ledger {
     pub lookups: lookups::Report,
     pub apart: Apart,
     /// Secrets of TLS sessions.
+    #[serde(skip)]
     pub keys: Keys,
     statuses: FxHashMap<Status, u32>,
     namer: Namer,
@@ -182,6 +183,11 @@ impl Ledger {
             namer,
             ..Ledger::default()
         }
+    }
+
+    pub fn revive(&mut self, namer: Namer, keys: &Keys) {
+        self.namer.revive(namer);
+        self.keys = keys.clone();
     }
 
     pub fn status(&mut self, status: Status) -> u32 {

@@ -12,7 +12,7 @@ use std::hash::Hasher;
 use std::net::IpAddr;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::attempt::Loss;
 use super::ledger::{Ledger, Status};
@@ -37,23 +37,25 @@ const TRIES_MAX: usize = 15;
 const OPEN_MAX: usize = 4096;
 
 /// The client and what it asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 struct Query {
     client: IpAddr,
     id: u16,
     question: u64,
 }
 
+#[derive(Deserialize, Serialize)]
 struct Asked {
     tries: Vec<Try>,
     /// The type of the question.
-    name: &'static str,
+    #[serde(with = "crate::saved::fixed")]
+    name: crate::saved::Fixed,
     bytes: u64,
     /// The server of the first try, where the query counts as a visit.
     entered: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Deserialize, Serialize)]
 struct Try {
     time: i64,
     to: Endpoint,
@@ -75,13 +77,13 @@ impl Asked {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Lookups {
     open: FxHashMap<Query, Asked>,
 }
 
 /// The longest wait is that for a response, since the first try.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Report {
     pub queries: u64,
     /// Tries after the first.

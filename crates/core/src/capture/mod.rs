@@ -7,7 +7,7 @@
 //! tls      records → their content, if the secrets are known
 //! wire     bytes of a connection → exchanges (one file a protocol)
 //! strangers  which failed attempts are requests, and which a scan or a flood
-//! decode   all of it, into a VisitSink     live  packets of a live host, as they come
+//! decode   all of it, into a VisitSink    place  how far it is, for a reading that was killed and goes on     live  packets of a live host, as they come
 //! ```
 
 mod attempt;
@@ -30,10 +30,13 @@ pub mod names;
 mod packet;
 pub(crate) mod pcap;
 mod pcapng;
+mod place;
 mod reader;
 #[cfg(test)]
 mod recorded_tests;
 pub mod report;
+#[cfg(test)]
+mod saved_tests;
 pub mod servers;
 mod source;
 mod steps;
@@ -44,6 +47,7 @@ pub(crate) mod testing;
 pub mod tls;
 pub mod wire;
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,7 +58,7 @@ pub const RST: u8 = 0x04;
 pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct Endpoint {
     pub ip: IpAddr,
     pub port: u16,

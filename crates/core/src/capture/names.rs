@@ -56,8 +56,9 @@ pub struct Rule {
 }
 
 /// Turns a raw text into an index of the table of interactions.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Namer {
+    #[serde(skip)]
     rules: Vec<(Regex, String)>,
     ids: FxHashMap<String, u32>,
     cache: FxHashMap<u64, Cached>,
@@ -68,7 +69,7 @@ pub struct Namer {
     common: Common,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Cached {
     text: Text<Box<[u8]>>,
     id: u32,
@@ -94,6 +95,11 @@ impl Namer {
             keep,
             ..Namer::default()
         })
+    }
+
+    /// Takes the rules of a new one.
+    pub fn revive(&mut self, new: Namer) {
+        self.rules = new.rules;
     }
 
     /// The index of a name in `interactions`; a new name is added.

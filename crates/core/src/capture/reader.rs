@@ -12,6 +12,7 @@ use super::exchange::{Refused, Scribe};
 use super::servers::Server;
 use super::wire::detect::{again, detect, Sign};
 use super::wire::{opaque::Opaque, open, Chunk, Exchanges, Kind, Outcome, Protocol, Raw, Side};
+use serde::{Deserialize, Serialize};
 
 /// First bytes examined on each side: every protocol shows itself in its first packet.
 const FIRST_BYTES: usize = 1024;
@@ -20,14 +21,14 @@ const CHUNKS: usize = 16;
 
 /// The first bytes of a connection while its protocol is unknown (and, if it was opened before the
 /// recording, its server).
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Listening {
     chunks: Vec<Waiting>,
     bytes: [Vec<u8>; 2],
     turns: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Waiting {
     side: Side,
     time: i64,
@@ -135,25 +136,29 @@ pub fn other(side: Side) -> Side {
     }
 }
 
+#[derive(Deserialize, Serialize)]
 pub enum Reader {
     Listening(Box<Listening>),
     Reading(Reading),
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Reading {
     kind: Kind,
+    #[serde(with = "super::wire::detect::state")]
     protocol: Box<dyn Protocol>,
     turn: Turn,
     /// For a connection read by change of direction: the reason, and whether a message of the
     /// client may show its protocol.
-    why: &'static str,
+    #[serde(with = "crate::saved::fixed")]
+    why: crate::saved::Fixed,
     sniffs: bool,
     /// No bytes came yet.
     untouched: bool,
 }
 
 /// The client's bytes since the server's last.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 struct Turn {
     over: bool,
     begun: i64,
@@ -161,6 +166,7 @@ struct Turn {
     len: u64,
     /// Requests before it.
     requests: u64,
+    #[serde(with = "crate::saved::fixed_list")]
     refused: Refused,
     /// It may be the rest of something that began before the recording, or in a hole.
     excused: bool,

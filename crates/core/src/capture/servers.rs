@@ -16,8 +16,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::saved::Fixed;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::wire::detect::{detect, usual};
 use super::wire::Kind;
@@ -35,7 +36,7 @@ pub const OTHER_HOSTS: &str = "(other hosts)";
 /// Endpoints of connections that were open before the recording, counted to see who has many peers.
 const PEERS: usize = 1 << 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Evidence {
     Asked,
     Guess,
@@ -45,7 +46,7 @@ pub enum Evidence {
 }
 
 /// Counts of each server, for the report.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Tally {
     pub connections: u64,
     pub attempts: u64,
@@ -66,9 +67,11 @@ pub struct Tally {
     pub visits_now: u64,
     pub unfinished_since: Option<i64>,
     /// Bytes that could not be read as the protocol, by reason.
-    pub unreadable: BTreeMap<&'static str, u64>,
+    #[serde(with = "crate::saved::fixed_counts")]
+    pub unreadable: BTreeMap<Fixed, u64>,
     /// Connections read by change of direction only, by reason.
-    pub opaque: BTreeMap<&'static str, u64>,
+    #[serde(with = "crate::saved::fixed_counts")]
+    pub opaque: BTreeMap<Fixed, u64>,
     /// TLS connections by what their clients asked for: the server's name and the protocols that they offered.
     pub tls: BTreeMap<String, u64>,
     #[serde(skip)]
@@ -99,7 +102,7 @@ impl Tally {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Server {
     pub endpoint: Endpoint,
     pub host: u32,
@@ -109,6 +112,7 @@ pub struct Server {
     pub told: bool,
     /// It answered a SYN.
     pub accepts: bool,
+    #[serde(with = "whole_tally")]
     pub tally: Tally,
 }
 
@@ -118,15 +122,33 @@ impl Server {
     }
 }
 
+/// With what the report does not show.
+mod whole_tally {
+    use super::Tally;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(tally: &Tally, to: S) -> Result<S::Ok, S::Error> {
+        (tally, tally.established_now).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tally, D::Error> {
+        let (tally, established_now) = <(Tally, u64)>::deserialize(from)?;
+        Ok(Tally {
+            established_now,
+            ..tally
+        })
+    }
+}
+
 /// A host that took part in a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Host {
     name: u32,
     /// It completed a connection that it opened, or used one that was open before.
     calls: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Servers {
     all: Vec<Server>,
     by_endpoint: FxHashMap<Endpoint, u32>,

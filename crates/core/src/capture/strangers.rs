@@ -20,12 +20,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::crowd::{self, Crowd};
 use super::servers::{OTHER_HOSTS, OTHER_SERVERS};
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink, NO_TIME};
+use crate::saved;
 
 /// A client of servers that are down knows some of them; no client knows or calls more than this at
 /// one host.
@@ -51,7 +52,7 @@ pub struct Strangers<S: VisitSink> {
 }
 
 /// Failed attempts at a server that are requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Kept {
     pub refused: u64,
     pub unanswered: u64,
@@ -72,7 +73,7 @@ enum How {
 }
 
 /// Indices that were marked.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 struct Marks(Vec<bool>);
 
 impl Marks {
@@ -109,6 +110,43 @@ impl<S: VisitSink> Strangers<S> {
             apart: [Crowd::default(), Crowd::default()],
             kept: FxHashMap::default(),
         }
+    }
+
+    pub fn next_mut(&mut self) -> &mut S {
+        &mut self.next
+    }
+
+    /// What it knows, for [`Self::resume`].
+    pub fn saved(&self) -> Result<Vec<u8>> {
+        let Strangers {
+            held,
+            newest,
+            numbers,
+            clients,
+            servers,
+            accepted,
+            apart,
+            kept,
+            next: _,
+        } = self;
+        let attempts = (held, newest, numbers);
+        saved::bytes(&(attempts, clients, servers, accepted, apart, kept))
+    }
+
+    pub fn resume(next: S, state: &[u8]) -> Result<Self> {
+        let (attempts, clients, servers, accepted, apart, kept) = saved::value(state)?;
+        let (held, newest, numbers) = attempts;
+        Ok(Strangers {
+            next,
+            held,
+            newest,
+            numbers,
+            clients,
+            servers,
+            accepted,
+            apart,
+            kept,
+        })
     }
 
     pub fn next(&self) -> &S {

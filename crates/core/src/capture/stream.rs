@@ -10,6 +10,7 @@
 
 use super::copies::Recent;
 use super::{Segment, FIN};
+use serde::{Deserialize, Serialize};
 
 /// Segments and bytes kept out of order per direction: a receive window of 256 KiB, the usual one,
 /// fits.
@@ -49,7 +50,7 @@ pub fn is_near(a: u32, b: u32) -> bool {
 }
 
 /// A segment kept for later.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Ahead {
     seq: u32,
     len: u32,
@@ -83,7 +84,7 @@ pub enum Ready {
     Gap { time: i64, len: u32 },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Stream {
     /// The sequence number of the next byte to read; meaningless before `started`.
     next: u32,

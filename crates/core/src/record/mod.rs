@@ -28,6 +28,7 @@ mod thrift;
 pub(crate) mod types;
 pub mod writer;
 
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -46,7 +47,7 @@ pub const NO_ID: u64 = 0;
 pub const CALLER_IS_SERVER: u32 = 1 << 31;
 
 /// One stay of a request in one server, or one connection attempt that never became one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Visit {
     pub visit: u64,
     /// Index into [`Names::servers`].
@@ -90,7 +91,7 @@ pub struct Visit {
 
 /// The meaning of the indices in the rows. It grows while rows are made; an index never changes its
 /// meaning.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Names {
     /// `servers[i]` runs on `hosts[server_hosts[i]]`.
     pub servers: Vec<String>,
@@ -102,7 +103,24 @@ pub struct Names {
     pub folded: Vec<u32>,
     pub statuses: Vec<String>,
     /// The hosts that tables have called so far, and whether by their address.
+    #[serde(with = "called")]
     pub called: Arc<Mutex<FxHashMap<u32, bool>>>,
+}
+
+mod called {
+    use super::{Arc, FxHashMap, Mutex, PoisonError};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Called = Arc<Mutex<FxHashMap<u32, bool>>>;
+
+    pub fn serialize<S: Serializer>(called: &Called, to: S) -> Result<S::Ok, S::Error> {
+        let called = called.lock().unwrap_or_else(PoisonError::into_inner);
+        called.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Called, D::Error> {
+        FxHashMap::deserialize(from).map(|called| Arc::new(Mutex::new(called)))
+    }
 }
 
 impl Names {

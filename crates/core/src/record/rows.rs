@@ -8,10 +8,11 @@ use super::{schema, Names, Visit};
 use arrow_array::{Float64Array, StringArray, UInt64Array};
 use arrow_schema::SchemaRef;
 use parquet::errors::Result;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A request as its client saw it: the root of a call tree, or a connection attempt that failed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Request {
     pub request: u64,
     pub client: u32,
@@ -55,17 +56,19 @@ pub struct SentRequest {
 }
 
 /// Something that lasted, at a server.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Event {
     /// Index into [`Names::servers`].
     pub place: u32,
-    pub kind: &'static str,
+    #[serde(with = "crate::saved::fixed")]
+    pub kind: crate::saved::Fixed,
     pub begin: i64,
     pub end: i64,
     pub detail: Option<String>,
 }
 
 /// An event and its position in the stream: events that begin together keep their order.
+#[derive(Deserialize, Serialize)]
 pub struct NumberedEvent {
     pub event: Event,
     pub number: u64,

@@ -2,7 +2,7 @@
 //! or not at all.
 
 use super::rows::{Event, NumberedEvent, Request};
-use super::writer::TableWriter;
+use super::writer::{self, TableWriter};
 use super::{Names, Visit, VisitSink, NO_ID, NO_NAME, NO_TIME};
 use crate::error::Result;
 use std::path::Path;
@@ -46,6 +46,34 @@ fn is_complete(visit: &Visit) -> bool {
         && (visit.arrival != NO_TIME || !visit.served)
 }
 
+/// What the tables have when a segment of a long reading ends.
+pub type Paused<V, R> = (writer::Paused<V>, writer::Paused<R>, u64);
+
+impl TablesSink {
+    /// What is in order so far becomes a file of its own.
+    pub fn pause(&mut self) -> Result<()> {
+        self.visits.pause()?;
+        self.requests.pause()
+    }
+
+    /// The state after a pause, for [`Self::resume`].
+    pub fn paused(&mut self) -> Result<Paused<&Visit, &Request>> {
+        Ok((
+            self.visits.paused()?,
+            self.requests.paused()?,
+            self.incomplete,
+        ))
+    }
+
+    pub fn resume(folder: &Path, paused: Paused<Visit, Request>) -> Result<Self> {
+        Ok(TablesSink {
+            visits: TableWriter::resume(&folder.join("visits.parquet"), paused.0)?,
+            requests: TableWriter::resume(&folder.join("requests.parquet"), paused.1)?,
+            incomplete: paused.2,
+        })
+    }
+}
+
 impl VisitSink for TablesSink {
     fn push(&mut self, visit: Visit, names: &Names) -> Result<()> {
         if !is_complete(&visit) {
@@ -85,6 +113,19 @@ impl EventWriter {
     pub fn push(&mut self, event: Event, names: &Names) -> Result<()> {
         let number = self.events.rows();
         self.events.push(NumberedEvent { event, number }, names)
+    }
+
+    pub fn pause(&mut self) -> Result<()> {
+        self.events.pause()
+    }
+
+    pub fn paused(&mut self) -> Result<writer::Paused<&NumberedEvent>> {
+        self.events.paused()
+    }
+
+    pub fn resume(folder: &Path, paused: writer::Paused<NumberedEvent>) -> Result<Self> {
+        let events = TableWriter::resume(&folder.join("events.parquet"), paused)?;
+        Ok(EventWriter { events })
     }
 
     /// Returns the events written.

@@ -12,8 +12,10 @@ use super::file::TableFile;
 use super::merge::{merge, SortKey};
 use super::Names;
 use crate::error::Result;
+use crate::saved::{self, Kept};
 use crate::whole::Partial;
 use arrow_schema::SchemaRef;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,17 @@ const LATE_ROWS: usize = 1 << 15;
 /// Runs merged at once: each takes a file and about 1 MB.
 const FAN_IN: usize = 16;
 
+/// What a writer has when a segment of a long reading ends.
+#[derive(Deserialize, Serialize)]
+pub struct Paused<R> {
+    buffer: Vec<R>,
+    in_order: usize,
+    late: Vec<R>,
+    runs: Vec<Kept>,
+    written: Option<(i64, u64)>,
+    rows: u64,
+}
+
 struct Sealed {
     file: Partial,
     rows: u64,
@@ -52,6 +65,10 @@ pub struct TableWriter<R: Row> {
     held: usize,
     late: Vec<R>,
     runs: VecDeque<Partial>,
+    /// The first of the runs, if they belong to a saved state.
+    kept: Vec<(PathBuf, Kept)>,
+    /// Rows in the file so far.
+    in_file: usize,
     /// The key of the newest row written.
     written: Option<(i64, u64)>,
     rows: u64,
@@ -76,6 +93,8 @@ impl<R: Row> TableWriter<R> {
             held,
             late: Vec::new(),
             runs: VecDeque::new(),
+            kept: Vec::new(),
+            in_file: 0,
             written: None,
             rows: 0,
             sealed: None,
@@ -85,6 +104,52 @@ impl<R: Row> TableWriter<R> {
     /// Rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Closes the file with the rows that are in order so far; it becomes a run. Another file takes the later rows.
+    pub fn pause(&mut self) -> Result<()> {
+        if self.in_file == 0 {
+            return Ok(());
+        }
+        let (file, writer) = create(&self.target, R::schema())?;
+        if let (Some(before), Some(rows)) = (self.file.replace(file), self.writer.replace(writer)) {
+            self.close(rows)?;
+            self.runs.push_back(before);
+        }
+        self.in_file = 0;
+        Ok(())
+    }
+
+    /// The state after a pause, for [`Self::resume`]. Its files stay until [`Self::publish`].
+    pub fn paused(&mut self) -> Result<Paused<&R>> {
+        for run in self.runs.iter().skip(self.kept.len()) {
+            self.kept.push((run.path.clone(), Kept::of(&run.path)?));
+        }
+        self.runs.iter_mut().for_each(Partial::keep);
+        Ok(Paused {
+            buffer: self.buffer.iter().collect(),
+            in_order: self.in_order,
+            late: self.late.iter().collect(),
+            runs: self.kept.iter().map(|(_, kept)| kept.clone()).collect(),
+            written: self.written,
+            rows: self.rows,
+        })
+    }
+
+    /// A writer that goes on from there.
+    pub fn resume(target: &Path, paused: Paused<R>) -> Result<Self> {
+        saved::tidy(target, &paused.runs)?;
+        let mut writer = Self::create(target)?;
+        let out = target.parent().unwrap_or(Path::new("."));
+        for kept in paused.runs {
+            let path = kept.path(out)?;
+            writer.runs.push_back(Partial::of(path.clone()));
+            writer.kept.push((path, kept));
+        }
+        (writer.buffer, writer.in_order) = (paused.buffer, paused.in_order);
+        (writer.late, writer.written) = (paused.late, paused.written);
+        writer.rows = paused.rows;
+        Ok(writer)
     }
 
     pub fn push(&mut self, row: R, names: &Names) -> Result<()> {
@@ -114,6 +179,7 @@ impl<R: Row> TableWriter<R> {
         let put = writer.put(rows, names);
         put.map_err(|e| table_error(&self.target, e))?;
         self.writer = Some(writer);
+        self.in_file += count;
         self.written = rows.last().map(R::key).or(self.written);
         self.buffer.drain(..count);
         self.in_order = self.buffer.len();
@@ -190,6 +256,10 @@ impl<R: Row> TableWriter<R> {
             return Err(table_error(&self.target, "published before sealed"));
         };
         sealed.file.publish(&self.target)?;
+        for (path, _) in self.kept.drain(..) {
+            // What stays has a name that shows that it is incomplete.
+            let _ = std::fs::remove_file(path);
+        }
         Ok(sealed.rows)
     }
 

@@ -14,6 +14,7 @@ use super::super::attempt::Loss;
 use super::super::exchange::PROMPT;
 use super::super::stream::distance;
 use super::super::Segment;
+use serde::{Deserialize, Serialize};
 
 /// The part of the wait before the last repetition in which the acknowledgement must follow it: 10 ms of the shortest
 /// retransmission timeout of Linux.
@@ -22,7 +23,7 @@ const AT_ONCE: i64 = 20;
 const REMEMBERED: usize = 32;
 
 /// The newest bytes of the client, and their repetitions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Again {
     /// When they were last sent; 0 before there are any.
     sent: i64,

@@ -12,11 +12,13 @@ use super::super::stream::distance;
 use super::super::wire::Side;
 use super::super::{Segment, ACK, SYN};
 use super::Connection;
+use serde::{Deserialize, Serialize};
 
 /// Captured bytes kept of a SYN: what fits into one Ethernet frame. Bytes beyond that count as cut by the snap length,
 /// so that a flood of SYNs with data fills no memory.
 const KEPT: usize = 1460;
 
+#[derive(Deserialize, Serialize)]
 pub(super) struct Early {
     len: u32,
     bytes: Box<[u8]>,

@@ -7,12 +7,13 @@ use super::super::stream::REORDER;
 use super::super::wire::Side;
 use super::super::{Endpoint, Segment};
 use super::Connection;
+use serde::{Deserialize, Serialize};
 
 /// Segments held because they answer bytes that were not seen yet.
 pub(super) const HELD: usize = 64;
 
 /// A segment that answers bytes that may still come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Held {
     pub(super) side: Side,
     time: i64,

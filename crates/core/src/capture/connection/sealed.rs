@@ -8,18 +8,21 @@
 
 use super::super::exchange::Scribe;
 use super::super::reader::Reader;
-use super::super::tls::{self, Piece, Tls};
+use super::super::tls::{self, Keys, Piece, Tls};
 use super::super::wire::{Chunk, Side};
+use serde::{Deserialize, Serialize};
 
 /// Different texts by which clients ask for servers and protocols, for each server.
 const ASKED_MAX: usize = 16;
 
+#[derive(Deserialize, Serialize)]
 pub(super) struct Sealed {
     tls: Tls,
     seen: Seen,
 }
 
 /// What the connection has shown so far.
+#[derive(Deserialize, Serialize)]
 struct Seen {
     /// Content of a record was opened.
     opened: bool,
@@ -46,6 +49,10 @@ impl Sealed {
                 hello: Some(chunk.time),
             },
         }))
+    }
+
+    pub(super) fn revive(&mut self, keys: &Keys) {
+        self.tls.revive(keys);
     }
 
     pub(super) fn data(

@@ -13,6 +13,7 @@
 //! Requests of one server are counted, for one request passes several, under one name.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ pub const COMMON: u8 = 3;
 const COUNTED_MAX: usize = 1 << 18;
 
 /// Where the words of a name begin that may be folded, and what they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Words {
     Path(usize),
     Table(usize),
@@ -42,7 +43,7 @@ impl Words {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Common {
     /// Of each interaction that has words.
     words: FxHashMap<u32, Words>,

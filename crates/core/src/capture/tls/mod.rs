@@ -20,6 +20,7 @@ use super::wire::{Chunk, Side};
 use crypt::{Opener, Suite};
 use hello::Hello;
 use keys::Random;
+use serde::{Deserialize, Serialize};
 
 const HEADER_LEN: usize = 5;
 /// RFC 8446, section 5.2; TLS 1.2 allows 1,792 bytes more.
@@ -50,8 +51,10 @@ pub enum Piece<'a> {
 /// Receives pieces with their time.
 type Out<'o> = &'o mut dyn FnMut(i64, Piece<'_>);
 
+#[derive(Deserialize, Serialize)]
 pub struct Tls {
     halves: [Half; 2],
+    #[serde(skip)]
     keys: Keys,
     client: Option<Random>,
     is_13: bool,
@@ -60,8 +63,10 @@ pub struct Tls {
     scratch: Vec<u8>,
 }
 
+#[derive(Deserialize, Serialize)]
 struct Half {
     framer: Framer,
+    #[serde(skip)]
     opener: Option<Opener>,
     /// Records are encrypted from here on (TLS 1.2).
     sealed: bool,
@@ -110,6 +115,15 @@ impl Tls {
             is_13: false,
             client_heard: false,
             scratch: Vec::new(),
+        }
+    }
+
+    /// After it was saved, which secrets are not.
+    pub fn revive(&mut self, keys: &Keys) {
+        let new = Tls::new(keys);
+        self.keys = new.keys;
+        for (half, new) in self.halves.iter_mut().zip(new.halves) {
+            half.framer.adopt(new.framer);
         }
     }
 

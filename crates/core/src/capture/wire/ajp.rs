@@ -15,6 +15,7 @@ use super::detect::Sign;
 use super::framing::{Framer, Input, Packet, Step};
 use super::waiting::Waiting;
 use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
+use serde::{Deserialize, Serialize};
 
 /// A packet is at most 8 KiB unless both sides are configured otherwise: enough for every field of
 /// a request.
@@ -37,6 +38,7 @@ const LENGTHS: [(u64, u8); 3] = [(1, CPONG), (2, END_RESPONSE), (3, GET_BODY_CHU
 /// What an END_RESPONSE takes on the wire.
 const END_RESPONSE_LEN: u64 = 6;
 
+#[derive(Deserialize, Serialize)]
 pub struct Ajp {
     client: Framer,
     server: Framer,
@@ -49,7 +51,7 @@ pub struct Ajp {
     server_part: Part,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 enum Part {
     Exchange,
     /// The last packet of a response.
@@ -79,6 +81,16 @@ fn magic(header: &[u8], magic: [u8; 2]) -> Option<u64> {
 }
 
 impl Protocol for Ajp {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((crate::capture::wire::Kind::Ajp, crate::saved::bytes(self)?))
+    }
+
+    fn revive(&mut self) {
+        let new = Ajp::default();
+        self.client.adopt(new.client);
+        self.server.adopt(new.server);
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         match side {

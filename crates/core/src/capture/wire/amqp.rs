@@ -15,6 +15,7 @@ mod methods;
 mod tests;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::detect::Sign;
 use super::framing::Packet;
@@ -82,13 +83,14 @@ fn all(channel: u64) -> std::ops::RangeInclusive<u64> {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Amqp {
     /// Of each channel with confirmations: how many publications there were.
     published: FxHashMap<u64, u64>,
 }
 
 impl Dialect for Amqp {
+    const KIND: crate::capture::wire::Kind = crate::capture::wire::Kind::Amqp;
     type Note = ();
     const HEADERS: [usize; 2] = [HEADER; 2];
     const GATHERED: [usize; 2] = [GATHERED, 32];

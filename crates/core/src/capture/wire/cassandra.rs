@@ -15,6 +15,7 @@ mod tests;
 pub use segments::Cql;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::detect::Sign;
 use super::framing::Packet;
@@ -134,13 +135,14 @@ fn id(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// What is remembered of a request.
+#[derive(Deserialize, Serialize)]
 pub(super) enum Asked {
     Other,
     /// The text that is being prepared.
     Prepares(Box<[u8]>),
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Cassandra {
     statements: FxHashMap<Box<[u8]>, Box<[u8]>>,
     /// The client asked for compression.
@@ -150,6 +152,7 @@ pub(super) struct Cassandra {
 }
 
 impl Dialect for Cassandra {
+    const KIND: crate::capture::wire::Kind = crate::capture::wire::Kind::Cassandra;
     type Note = Asked;
     const HEADERS: [usize; 2] = [HEADER; 2];
     const GATHERED: [usize; 2] = GATHERED;

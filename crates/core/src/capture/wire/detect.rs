@@ -5,6 +5,10 @@
 //! protocol is known, or if both sides show them. A connection without a sign is read by change of
 //! direction until a message of the client shows one ([`again`]).
 
+use crate::error::Result;
+use crate::saved;
+use serde::de::DeserializeOwned;
+
 use super::ajp::{self, Ajp};
 use super::amqp;
 use super::cassandra;
@@ -134,6 +138,54 @@ pub fn open(kind: Kind) -> Box<dyn Protocol> {
         Kind::Ldap => Box::new(Paired::<ldap::Ldap>::default()),
         Kind::Dns => Box::new(Paired::<dns::Dns>::default()),
         Kind::Opaque => Box::new(Opaque::new()),
+    }
+}
+
+/// The same with the state that [`Protocol::saved`] gave.
+pub fn reopen(kind: Kind, state: &[u8]) -> Result<Box<dyn Protocol>> {
+    fn of<P: Protocol + DeserializeOwned + 'static>(state: &[u8]) -> Result<Box<dyn Protocol>> {
+        let mut protocol: P = saved::value(state)?;
+        protocol.revive();
+        Ok(Box::new(protocol))
+    }
+    match kind {
+        Kind::Http => of::<Http>(state),
+        Kind::Http2 => of::<Http2>(state),
+        Kind::Ajp => of::<Ajp>(state),
+        Kind::FastCgi => of::<FastCgi>(state),
+        Kind::MySql => of::<MySql>(state),
+        Kind::Postgres => of::<Postgres>(state),
+        Kind::Redis => of::<Redis>(state),
+        Kind::Memcached => of::<Memcached>(state),
+        Kind::MongoDb => of::<Paired<mongodb::MongoDb>>(state),
+        Kind::Kafka => of::<Paired<kafka::Kafka>>(state),
+        Kind::Cassandra => of::<cassandra::Cql>(state),
+        Kind::Amqp => of::<Paired<amqp::Amqp>>(state),
+        Kind::Ldap => of::<Paired<ldap::Ldap>>(state),
+        Kind::Dns => of::<Paired<dns::Dns>>(state),
+        Kind::Opaque => of::<Opaque>(state),
+    }
+}
+
+/// `#[serde(with = "detect::state")]` for a protocol.
+pub mod state {
+    use super::{reopen, Kind, Protocol};
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::ops::Deref;
+
+    pub fn serialize<S: Serializer>(
+        protocol: &impl Deref<Target = dyn Protocol>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let state = protocol.saved().map_err(S::Error::custom)?;
+        state.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<dyn Protocol>, D::Error> {
+        let (kind, state) = <(Kind, Vec<u8>)>::deserialize(from)?;
+        reopen(kind, &state).map_err(D::Error::custom)
     }
 }
 

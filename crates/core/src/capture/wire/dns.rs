@@ -14,6 +14,7 @@ use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{words, Outcome, Raw};
 use crate::capture::packet::u16_at;
+use serde::{Deserialize, Serialize};
 
 /// The length, and the header of a message.
 const HEADER: usize = 14;
@@ -105,13 +106,14 @@ pub fn question(mut bytes: &[u8]) -> Option<u16> {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Dns {
     /// The transfer of a zone that goes on.
     transfer: Option<u64>,
 }
 
 /// What is remembered of a query: it asks for a zone.
+#[derive(Deserialize, Serialize)]
 pub(super) struct IsTransfer(bool);
 
 fn number(packet: &Packet<'_>) -> u64 {
@@ -119,6 +121,7 @@ fn number(packet: &Packet<'_>) -> u64 {
 }
 
 impl Dialect for Dns {
+    const KIND: crate::capture::wire::Kind = crate::capture::wire::Kind::Dns;
     type Note = IsTransfer;
     const HEADERS: [usize; 2] = [HEADER; 2];
     const GATHERED: [usize; 2] = [GATHERED, 0];

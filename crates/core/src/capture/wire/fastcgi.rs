@@ -17,6 +17,7 @@ use super::framing::{Framer, Input, Packet, Step};
 use super::waiting::Waiting;
 use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use params::{Params, PARAMS_MAX};
+use serde::{Deserialize, Serialize};
 
 const HEADER_LEN: usize = 8;
 /// Bytes of a response, enough for its head up to the status: php-fpm sends it first.
@@ -46,6 +47,7 @@ const REFUSALS: u32 = EXITS + 256;
 const REFUSED: [&str; 3] = ["cannot-multiplex", "overloaded", "unknown-role"];
 
 /// A request whose variables have not arrived yet.
+#[derive(Deserialize, Serialize)]
 struct Begun {
     id: u16,
     time: i64,
@@ -55,6 +57,7 @@ struct Begun {
 }
 
 /// A request that waits for the end of its response.
+#[derive(Deserialize, Serialize)]
 struct Asked {
     id: u16,
     head: Vec<u8>,
@@ -64,7 +67,7 @@ struct Asked {
 }
 
 /// The kind of the current record.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 enum Part {
     Exchange,
     /// The last record of a response.
@@ -72,12 +75,14 @@ enum Part {
     Control,
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct FastCgi {
     client: Framer,
     server: Framer,
     talk: Talk,
 }
 
+#[derive(Deserialize, Serialize)]
 struct Talk {
     begun: Vec<Begun>,
     waiting: Waiting<Asked>,
@@ -115,6 +120,7 @@ fn record_len(header: &[u8]) -> Option<u64> {
 }
 
 /// The header of a record.
+#[derive(Deserialize, Serialize)]
 struct Head {
     kind: u8,
     id: u16,
@@ -136,6 +142,19 @@ impl Head {
 }
 
 impl Protocol for FastCgi {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::FastCgi,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
+    fn revive(&mut self) {
+        let new = FastCgi::default();
+        self.client.adopt(new.client);
+        self.server.adopt(new.server);
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         match side {

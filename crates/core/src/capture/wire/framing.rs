@@ -9,6 +9,7 @@
 //! A hole of known length is an input of which nothing is visible: a packet that spans it survives.
 
 use super::Chunk;
+use serde::{Deserialize, Serialize};
 
 /// The longest header of these protocols: that of memcached's binary form.
 pub const HEADER: usize = 24;
@@ -101,11 +102,14 @@ pub enum Step<'s> {
     Lost(u64),
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Framer {
     header_len: usize,
     /// How much of a payload is gathered, by its header.
+    #[serde(skip)]
     limit: Limit,
     /// Payload length from the header; None: this cannot be a header.
+    #[serde(skip, default = "none")]
     payload_len: fn(&[u8]) -> Option<u64>,
     header: [u8; HEADER],
     have: usize,
@@ -122,7 +126,7 @@ enum Limit {
     By(fn(&[u8]) -> usize),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum State {
     Header,
     /// The header is known, the packet not yet reported.
@@ -130,6 +134,16 @@ enum State {
     /// Reported; the rest is skipped.
     Payload,
     Lost,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Limit::Of(0)
+    }
+}
+
+fn none() -> fn(&[u8]) -> Option<u64> {
+    |_| None
 }
 
 impl Framer {
@@ -159,6 +173,11 @@ impl Framer {
             prefix: Vec::new(),
             state: State::Header,
         }
+    }
+
+    /// Takes the rules of a new one: they are code, which is not saved.
+    pub fn adopt(&mut self, new: Framer) {
+        (self.limit, self.payload_len) = (new.limit, new.payload_len);
     }
 
     pub fn lost(&self) -> bool {

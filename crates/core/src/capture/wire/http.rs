@@ -28,6 +28,7 @@ use super::waiting::Waiting;
 use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use chunked::{Chunked, Progress};
 use head::{Body, Parsed};
+use serde::{Deserialize, Serialize};
 
 /// The longest head gathered over several segments: eight times the default limit of servers
 /// (Apache, Tomcat and nginx: 8 KiB a line or a head).
@@ -36,7 +37,7 @@ const HEAD_MAX: usize = 64 << 10;
 /// capture.
 const WAITING_MAX: usize = 4096;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum State {
     Head,
     Body(u64),
@@ -46,6 +47,7 @@ enum State {
 }
 
 /// One direction of the connection.
+#[derive(Deserialize, Serialize)]
 struct Half {
     state: State,
     /// An incomplete head.
@@ -79,7 +81,7 @@ impl Half {
 
 /// The client's bytes at a place where a request was due and could not be read. If the server
 /// answers with a response, they were a request without a name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Unread {
     begun: i64,
     time: i64,
@@ -87,7 +89,7 @@ struct Unread {
 }
 
 /// The properties of a request that its response depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Asked {
     Head,
     Connect,
@@ -104,6 +106,7 @@ impl Asked {
     }
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Http {
     client: Half,
     server: Half,
@@ -118,7 +121,8 @@ pub struct Http {
     opaque: bool,
     /// The reason why the connection no longer carries HTTP, such as an upgrade to WebSocket. The later
     /// messages do not answer each other, so none of them becomes an exchange.
-    upgraded: Option<&'static str>,
+    #[serde(with = "crate::saved::fixed_or_none")]
+    upgraded: Option<crate::saved::Fixed>,
     /// The reader of HTTP/2, from the client's preface or an upgrade on.
     http2: Option<Box<Http2>>,
     /// Nothing of the client was read yet.
@@ -144,6 +148,16 @@ impl Default for Http {
 }
 
 impl Protocol for Http {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((crate::capture::wire::Kind::Http, crate::saved::bytes(self)?))
+    }
+
+    fn revive(&mut self) {
+        if let Some(http2) = &mut self.http2 {
+            http2.revive();
+        }
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         if self.fresh && side == Side::Client && http2::begins_connection(chunk.bytes) {
             self.http2 = Some(Box::default());

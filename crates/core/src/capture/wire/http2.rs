@@ -26,6 +26,7 @@ use super::waiting::Waiting;
 use super::{path_key, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use fields::{Block, Blocks, Fields};
 use frame::{Head, CONTINUATION, DATA, END_STREAM, GOAWAY, HEADERS, PUSH_PROMISE, RST_STREAM};
+use serde::{Deserialize, Serialize};
 
 /// The client's first bytes (section 3.4); frames follow.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -34,13 +35,14 @@ const PREFACE_LINE: usize = 14;
 /// missing from the capture.
 const OPEN_MAX: usize = 512;
 
+#[derive(Deserialize, Serialize)]
 pub struct Http2 {
     client: Framer,
     server: Framer,
     talk: Talk,
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 struct Talk {
     waiting: Waiting<Asked>,
     asking: Half,
@@ -55,7 +57,7 @@ struct Talk {
 }
 
 /// One direction: its header blocks, and the current frame.
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 struct Half {
     blocks: Blocks,
     /// The stream of the exchange that the frame belongs to; 0: of none.
@@ -65,6 +67,7 @@ struct Half {
 }
 
 /// A stream without the end of its response.
+#[derive(Deserialize, Serialize)]
 struct Asked {
     stream: u32,
     grpc: bool,
@@ -87,6 +90,19 @@ impl Default for Http2 {
 }
 
 impl Protocol for Http2 {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::Http2,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
+    fn revive(&mut self) {
+        let new = Http2::default();
+        self.client.adopt(new.client);
+        self.server.adopt(new.server);
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         match side {

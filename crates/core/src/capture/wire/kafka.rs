@@ -18,6 +18,7 @@ use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{Outcome, Raw};
 use crate::capture::packet::{u16_at, u32_at};
 use apis::{API_VERSIONS, FETCH, JOIN_GROUP, PRODUCE, SHARE_FETCH, SYNC_GROUP};
+use serde::{Deserialize, Serialize};
 
 const REQUEST: usize = 12;
 const RESPONSE: usize = 8;
@@ -103,10 +104,11 @@ fn waits(rest: &[u8], head: &Head) -> Option<bool> {
     Some(long(body, at)? > 0)
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Kafka;
 
 impl Dialect for Kafka {
+    const KIND: crate::capture::wire::Kind = crate::capture::wire::Kind::Kafka;
     type Note = ();
     const HEADERS: [usize; 2] = [REQUEST, RESPONSE];
     const GATHERED: [usize; 2] = [GATHERED, 0];

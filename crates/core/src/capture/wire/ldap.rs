@@ -14,6 +14,7 @@ use super::detect::Sign;
 use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{holds, Outcome, Raw};
+use serde::{Deserialize, Serialize};
 
 /// The shortest message: its tag, length, id, and an operation without content.
 const HEADER: usize = 7;
@@ -140,12 +141,14 @@ fn bytes(packet: &Packet<'_>) -> Vec<u8> {
 }
 
 /// What is remembered of a request: it begins TLS.
+#[derive(Deserialize, Serialize)]
 pub(super) struct BeginsTls(bool);
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Ldap;
 
 impl Dialect for Ldap {
+    const KIND: crate::capture::wire::Kind = crate::capture::wire::Kind::Ldap;
     type Note = BeginsTls;
     const HEADERS: [usize; 2] = [HEADER; 2];
     const GATHERED: [usize; 2] = [GATHERED, 64];

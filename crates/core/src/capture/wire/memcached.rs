@@ -11,17 +11,34 @@ use super::detect::Sign;
 use super::paired::Paired;
 use super::{Chunk, Exchanges, Protocol, Side};
 use binary::Binary;
+use serde::{Deserialize, Serialize};
 use text::Text;
 
 /// A connection in one of the two forms; until a byte shows which, what is lost belongs to neither.
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Memcached {
-    form: Option<Box<dyn Protocol>>,
+    form: Option<Form>,
     holes: Vec<Hole>,
+}
+
+#[derive(Deserialize, Serialize)]
+enum Form {
+    Text(Box<Text>),
+    Binary(Box<Paired<Binary>>),
+}
+
+impl Form {
+    fn protocol(&mut self) -> &mut dyn Protocol {
+        match self {
+            Form::Text(text) => &mut **text,
+            Form::Binary(binary) => &mut **binary,
+        }
+    }
 }
 
 /// What is missing of one side before the first byte: the beginning of the connection (no bytes), or all the bytes that
 /// were lost there.
+#[derive(Deserialize, Serialize)]
 struct Hole {
     side: Side,
     ended: i64,
@@ -29,29 +46,40 @@ struct Hole {
 }
 
 impl Protocol for Memcached {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::Memcached,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
+    fn revive(&mut self) {
+        if let Some(form) = &mut self.form {
+            form.protocol().revive();
+        }
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let form = match (&mut self.form, chunk.bytes.first()) {
             (Some(form), _) => form,
             (none, first) => {
-                let form: Box<dyn Protocol> = match first {
-                    Some(&(binary::REQUEST | binary::RESPONSE)) => {
-                        Box::new(Paired::<Binary>::default())
-                    }
-                    _ => Box::new(Text::default()),
+                let form = match first {
+                    Some(&(binary::REQUEST | binary::RESPONSE)) => Form::Binary(Box::default()),
+                    _ => Form::Text(Box::default()),
                 };
                 let form = none.insert(form);
                 for hole in self.holes.drain(..) {
-                    form.gap(hole.side, hole.ended, hole.len, out);
+                    form.protocol().gap(hole.side, hole.ended, hole.len, out);
                 }
                 form
             }
         };
-        form.data(side, chunk, out);
+        form.protocol().data(side, chunk, out);
     }
 
     fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges) {
         if let Some(form) = &mut self.form {
-            return form.gap(side, time, len, out);
+            return form.protocol().gap(side, time, len, out);
         }
         let like = |hole: &&mut Hole| hole.side == side && (hole.len == 0) == (len == 0);
         match self.holes.iter_mut().find(like) {
@@ -66,7 +94,7 @@ impl Protocol for Memcached {
 
     fn end(&mut self, side: Side, time: i64, out: &mut dyn Exchanges) {
         if let Some(form) = &mut self.form {
-            form.end(side, time, out);
+            form.protocol().end(side, time, out);
         }
     }
 }

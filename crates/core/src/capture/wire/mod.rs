@@ -28,10 +28,12 @@ mod words;
 
 pub use detect::open;
 
+use crate::error::Result;
+use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 
 /// Who sent the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Side {
     Client,
     Server,
@@ -117,7 +119,7 @@ fn holds(bytes: &[u8], text: &[u8]) -> bool {
 }
 
 /// How an exchange ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Outcome {
     Ok,
     /// HTTP status of 400 or more.
@@ -182,6 +184,9 @@ pub trait Exchanges {
     fn opaque(&mut self, reason: &'static str);
 }
 
+/// A protocol, and the bytes of its state.
+pub type State = (Kind, Vec<u8>);
+
 /// One connection's reader. It must accept any bytes: no panic, bounded memory, time linear in the
 /// input.
 pub trait Protocol: Send {
@@ -195,10 +200,14 @@ pub trait Protocol: Send {
     fn left(&self) -> bool {
         false
     }
+    /// Its state, from which [`detect::reopen`] makes it again.
+    fn saved(&self) -> Result<State>;
+    /// Its parts take what is code, which no state holds, from new ones.
+    fn revive(&mut self) {}
 }
 
 /// The protocols, in the order in which they are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Kind {
     Http,
     Http2,

@@ -17,6 +17,7 @@ use super::framing::Packet;
 use super::paired::{Answers, Asks, Dialect, Reply};
 use super::{Outcome, Raw};
 use crate::capture::packet::u32_at;
+use serde::{Deserialize, Serialize};
 
 const HEADER: usize = 16;
 /// Enough of a command for its collection and its time to wait, and of a response for its error.
@@ -89,13 +90,14 @@ fn queried(message: &[u8]) -> Option<&[u8]> {
     name.get(end + 9..)
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct MongoDb {
     /// The last response that the server goes on after by itself.
     goes_on: Option<u32>,
 }
 
 impl Dialect for MongoDb {
+    const KIND: crate::capture::wire::Kind = crate::capture::wire::Kind::MongoDb;
     type Note = ();
     const HEADERS: [usize; 2] = [HEADER; 2];
     const GATHERED: [usize; 2] = [GATHERED; 2];

@@ -22,6 +22,7 @@ use super::waiting::Waiting;
 use super::{Chunk, Exchanges, Outcome, Protocol, Side};
 use command::{Command, Expects};
 use reply::Reply;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a command, enough of its text for a name; of a reply, its fixed fields (those of a
 /// greeting follow a version string).
@@ -40,7 +41,7 @@ const CLIENT_DEPRECATE_EOF: u64 = 1 << 24;
 const CLIENT_ZSTD: u64 = 1 << 26;
 const SSL_REQUEST_LEN: u64 = 32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Phase {
     /// Nothing was read yet: a greeting, or the middle of a connection.
     Start,
@@ -49,6 +50,7 @@ enum Phase {
     Opaque,
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct MySql {
     client: Framer,
     server: Framer,
@@ -56,6 +58,7 @@ pub struct MySql {
 }
 
 /// Both directions, above the framing.
+#[derive(Deserialize, Serialize)]
 struct Talk {
     phase: Phase,
     /// What both sides agreed on, if the login was seen.
@@ -112,6 +115,19 @@ impl Default for MySql {
 }
 
 impl Protocol for MySql {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::MySql,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
+    fn revive(&mut self) {
+        let new = MySql::default();
+        self.client.adopt(new.client);
+        self.server.adopt(new.server);
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         let (bytes, cut) = (input.bytes(), input.cut());

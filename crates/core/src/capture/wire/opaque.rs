@@ -8,10 +8,11 @@
 //! ```
 
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
+use serde::{Deserialize, Serialize};
 
 /// A connection read by change of direction. What the server sends before any request belongs to no
 /// exchange.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Opaque {
     asking: bool,
     answering: bool,
@@ -40,6 +41,13 @@ impl Opaque {
 }
 
 impl Protocol for Opaque {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::Opaque,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         match side {
             Side::Client => {

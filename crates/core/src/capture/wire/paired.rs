@@ -9,6 +9,8 @@
 //! is no exchange: its length is no service. Where headers cannot be seen, a request is what the client sends after the
 //! server has sent something.
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
@@ -82,9 +84,10 @@ impl Reply {
 }
 
 /// One of these protocols. It must accept any bytes: a packet may be cut anywhere behind its header.
-pub(super) trait Dialect: Default + Send {
+pub(super) trait Dialect: Default + Send + Serialize + DeserializeOwned {
+    const KIND: crate::capture::wire::Kind;
     /// What is remembered of a request until its response.
-    type Note: Send;
+    type Note: Send + Serialize + DeserializeOwned;
     /// Lengths of the headers of requests and responses, and bytes gathered behind them.
     const HEADERS: [usize; 2];
     const GATHERED: [usize; 2];
@@ -106,12 +109,16 @@ pub(super) trait Dialect: Default + Send {
     fn reads(&mut self, packet: &Packet<'_>, note: &mut Self::Note) -> Reply;
 }
 
+#[derive(Deserialize, Serialize)]
+#[serde(bound = "")]
 pub(super) struct Paired<D: Dialect> {
     client: Framer,
     server: Framer,
     talk: Talk<D>,
 }
 
+#[derive(Deserialize, Serialize)]
+#[serde(bound = "")]
 struct Talk<D: Dialect> {
     dialect: D,
     waiting: Waiting<Asked<D::Note>>,
@@ -129,6 +136,7 @@ struct Talk<D: Dialect> {
     opaque: bool,
 }
 
+#[derive(Deserialize, Serialize)]
 struct Asked<N> {
     serial: u64,
     /// None: its header was not captured.
@@ -145,7 +153,7 @@ impl<N> Asked<N> {
 }
 
 /// What the server's current message is.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 enum Part {
     OfNone,
     OfResponse,
@@ -175,6 +183,16 @@ impl<D: Dialect> Default for Paired<D> {
 }
 
 impl<D: Dialect> Protocol for Paired<D> {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((D::KIND, crate::saved::bytes(self)?))
+    }
+
+    fn revive(&mut self) {
+        let new = Self::default();
+        self.client.adopt(new.client);
+        self.server.adopt(new.server);
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         match side {

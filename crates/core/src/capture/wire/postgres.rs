@@ -16,6 +16,7 @@ use super::framing::{Framer, Input, Packet, Step};
 use super::waiting::Waiting;
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use message::{Startup, Statements};
+use serde::{Deserialize, Serialize};
 
 pub(super) use message::{client_sign, server_sign};
 pub use message::{sqlstate, SQLSTATES};
@@ -29,14 +30,14 @@ const HEADER_LEN: usize = 5;
 /// capture.
 const WAITING_MAX: usize = 1024;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Asked {
     Login,
     Query,
 }
 
 /// Messages of the extended protocol up to their Sync.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Batch {
     parsed: bool,
     /// A statement was bound, and its name is final, unless it is a BEGIN or SET before the real
@@ -45,12 +46,14 @@ struct Batch {
     named: bool,
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Postgres {
     client: Framer,
     server: Framer,
     talk: Talk,
 }
 
+#[derive(Deserialize, Serialize)]
 struct Talk {
     waiting: Waiting<Asked>,
     statements: Statements,
@@ -100,6 +103,19 @@ impl Default for Postgres {
 }
 
 impl Protocol for Postgres {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::Postgres,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
+    fn revive(&mut self) {
+        let new = Postgres::default();
+        self.client.adopt(new.client);
+        self.server.adopt(new.server);
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         let bytes = input.bytes();

@@ -17,6 +17,7 @@ use super::framing::Input;
 use super::waiting::Waiting;
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use resp::{Progress, Replies, Resp};
+use serde::{Deserialize, Serialize};
 
 /// After this many commands without a reply, the other direction counts as missing from the
 /// capture. Clients that load data pipeline ten thousand at a time.
@@ -67,7 +68,7 @@ const STREAMS: [&str; 6] = [
     "PSYNC",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Asked {
     Command,
     Hello,
@@ -75,7 +76,7 @@ enum Asked {
     Stream,
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Redis {
     client: Resp,
     server: Resp,
@@ -96,6 +97,13 @@ pub struct Redis {
 }
 
 impl Protocol for Redis {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::Redis,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         match side {

@@ -3,14 +3,15 @@
 //! after a hole in the server's bytes.
 
 use super::{Exchanges, Outcome};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Waiting<T> {
     queue: VecDeque<Entry<T>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Entry<T> {
     asked: T,
     /// Bytes of its response were seen; bytes that may belong to its response are missing.

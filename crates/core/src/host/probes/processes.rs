@@ -202,7 +202,10 @@ impl ProcessesProbe {
                 return true;
             }
             let Some(now) = sys::process_cpu_ns(*pid) else {
-                each(groups, member, |group| group.ended += 1);
+                each(groups, member, |group| {
+                    group.processes -= 1;
+                    group.ended += 1;
+                });
                 return false;
             };
             let used = (now - std::mem::replace(&mut member.used, now)).max(0);

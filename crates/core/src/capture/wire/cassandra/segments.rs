@@ -11,6 +11,7 @@ use crate::capture::reader::index;
 use crate::capture::wire::framing::Input;
 use crate::capture::wire::paired::Paired;
 use crate::capture::wire::{Chunk, Exchanges, Protocol, Side};
+use serde::{Deserialize, Serialize};
 
 const HEADER: usize = 6;
 const TRAILER: u64 = 4;
@@ -20,7 +21,7 @@ const VERSION: u8 = 5;
 const RESPONSE: u8 = 0x85;
 
 /// A connection of any version.
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Cql {
     frames: Paired<Cassandra>,
     /// Segments of the client and of the server, once they have begun.
@@ -30,7 +31,7 @@ pub struct Cql {
 }
 
 /// One direction.
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 struct Segments {
     header: Vec<u8>,
     content: u64,
@@ -144,6 +145,17 @@ impl Cql {
 }
 
 impl Protocol for Cql {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::Cassandra,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
+    fn revive(&mut self) {
+        self.frames.revive();
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         self.look(side, chunk.bytes);
         if self.opaque {

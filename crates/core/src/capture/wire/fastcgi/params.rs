@@ -1,12 +1,13 @@
 //! The variables of a request: pairs of lengths, a name and a value, in a stream of records.
 
 use crate::capture::wire::Raw;
+use serde::{Deserialize, Serialize};
 
 /// Variables gathered for one request: PHP's frameworks need some 2 KiB, and nginx sends no head
 /// longer than 32 KiB.
 pub(super) const PARAMS_MAX: usize = 16 << 10;
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Params(Vec<u8>);
 
 /// The values of the variables.

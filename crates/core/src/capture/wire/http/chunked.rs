@@ -2,8 +2,9 @@
 
 use crate::capture::wire::framing::Input;
 use crate::capture::wire::Chunk;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Chunked {
     Size {
         size: u64,

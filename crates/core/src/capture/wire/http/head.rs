@@ -1,5 +1,6 @@
 //! Heads: complete ones by httparse, and the readable part of a cut head.
 
+use serde::{Deserialize, Serialize};
 use std::mem::MaybeUninit;
 
 /// Header fields of nearly every head; a longer one is parsed again with room for [`FIELDS_MAX`].
@@ -11,7 +12,7 @@ pub const UPGRADED: &str = "upgraded";
 pub const TO_HTTP2: &str = "upgraded to HTTP/2";
 
 /// What follows a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Body {
     Length(u64),
     Chunked,

@@ -5,19 +5,20 @@ use super::super::http::head::is_event_stream;
 use super::super::Raw;
 use super::frame::{self, Head, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PUSH_PROMISE};
 use super::hpack::{Field, Name, Table};
+use serde::{Deserialize, Serialize};
 
 /// The longest block: eight times the default limit of servers (nginx: 8 KiB).
 const BLOCK_MAX: usize = 64 << 10;
 
 /// The blocks of one direction.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Blocks {
     table: Table,
     begun: Option<Block>,
 }
 
 /// A block: the stream of its first frame, and whether that ends its stream.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Block {
     pub stream: u32,
     pub ends: bool,
@@ -78,7 +79,7 @@ impl Blocks {
 }
 
 /// The fields of a block that describe an exchange.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Fields {
     method: Vec<u8>,
     pub target: Vec<u8>,

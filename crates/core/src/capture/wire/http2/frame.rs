@@ -1,6 +1,7 @@
 //! Frames of HTTP/2 (RFC 9113, section 4.1 and 6): nine bytes of header, and a payload.
 
 use super::super::framing::Packet;
+use serde::{Deserialize, Serialize};
 
 pub const HEADER_LEN: usize = 9;
 /// What every endpoint must accept; most announce no more.
@@ -23,7 +24,7 @@ const PADDED: u8 = 0x8;
 const WITH_PRIORITY: u8 = 0x20;
 
 /// The header of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Head {
     pub len: u32,
     pub kind: u8,

@@ -9,6 +9,7 @@
 //! right distances again, and what lies behind them is unknown. For the same reason, sizes of tables need not be followed:
 //! an entry that the encoder has dropped is never referred to.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use super::huffman;
@@ -22,7 +23,7 @@ const NAME_MAX: usize = 16;
 const STATIC: u64 = 61;
 
 /// The fields that describe an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Name {
     Method,
     Path,
@@ -82,7 +83,7 @@ pub struct Field<'a> {
 }
 
 /// The fields that one side has sent.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Table {
     /// The newest first. Values of other fields are left out.
     entries: VecDeque<(Name, Box<[u8]>)>,

@@ -5,6 +5,7 @@ use crate::capture::packet::u32_at;
 use crate::capture::wire::framing::Packet;
 use crate::capture::wire::paired::{Answers, Asks, Dialect, Reply};
 use crate::capture::wire::{words, Outcome, Raw};
+use serde::{Deserialize, Serialize};
 
 pub(super) const REQUEST: u8 = 0x80;
 pub(super) const RESPONSE: u8 = 0x81;
@@ -83,13 +84,15 @@ pub(super) fn response_here(first: &[u8]) -> bool {
     first.len() >= HEADER && first[0] == RESPONSE && body(first).is_some()
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Binary {
     /// The name of the quiet command that came last.
-    quiet: Option<&'static str>,
+    #[serde(with = "crate::saved::fixed_or_none")]
+    quiet: Option<crate::saved::Fixed>,
 }
 
 impl Dialect for Binary {
+    const KIND: crate::capture::wire::Kind = crate::capture::wire::Kind::Memcached;
     type Note = ();
     const HEADERS: [usize; 2] = [HEADER; 2];
     const GATHERED: [usize; 2] = [0; 2];

@@ -13,19 +13,20 @@ use crate::capture::wire::framing::Input;
 use crate::capture::wire::waiting::Waiting;
 use crate::capture::wire::{words, Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use line::{Command, Line, Lines, Reply};
+use serde::{Deserialize, Serialize};
 
 /// After this many commands without a reply, the other direction counts as missing from the capture.
 const WAITING_MAX: usize = 1024;
 
 /// What ends the reply to a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Asked {
     Reply,
     /// `MN`, after the replies to the quiet commands before it.
     Batch,
 }
 
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Text {
     client: Lines,
     server: Lines,
@@ -33,7 +34,8 @@ pub struct Text {
     /// The client's current bytes belong to the newest request, which waits for its reply.
     growing: bool,
     /// The name of the quiet meta command that came last.
-    quiet: Option<&'static str>,
+    #[serde(with = "crate::saved::fixed_or_none")]
+    quiet: Option<crate::saved::Fixed>,
     /// The server sent something since the last command; when.
     turned: bool,
     answered_at: i64,
@@ -43,6 +45,13 @@ pub struct Text {
 }
 
 impl Protocol for Text {
+    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
+        Ok((
+            crate::capture::wire::Kind::Memcached,
+            crate::saved::bytes(self)?,
+        ))
+    }
+
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
         let mut input = Input::new(chunk);
         match side {

@@ -4,6 +4,7 @@ use super::{CLIENT_DEPRECATE_EOF, PROTOCOL_41};
 use crate::capture::wire::framing::Packet;
 use crate::capture::wire::Raw;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// Texts kept of a connection, and of a text: names need the command and the first table. Drivers cache 25 to 256.
 const STATEMENTS_MAX: usize = 4096;
@@ -23,7 +24,7 @@ const BULK_EXECUTE: u8 = 0xfa;
 const CLIENT_MYSQL: u64 = 1;
 const QUERY_ATTRIBUTES: u64 = 1 << 27;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Expects {
     Login,
     /// OK, EOF or ERR.
@@ -40,7 +41,7 @@ pub enum Expects {
     Stream,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Command {
     pub expects: Expects,
     /// Of the first packet of its reply.
@@ -141,7 +142,7 @@ fn statement_id(payload: &[u8]) -> Option<u32> {
 }
 
 /// The texts of the prepared statements of a connection, by the id that the server gave them.
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Statements {
     texts: FxHashMap<u32, Box<[u8]>>,
     last: Option<Box<[u8]>>,

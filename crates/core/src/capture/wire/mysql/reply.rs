@@ -12,6 +12,7 @@
 use super::command::{deprecates_eof, length, Expects};
 use crate::capture::wire::framing::Packet;
 use crate::capture::wire::Outcome;
+use serde::{Deserialize, Serialize};
 
 const OK: u8 = 0x00;
 const INFILE: u8 = 0xfb;
@@ -33,7 +34,7 @@ const MORE_RESULTS: u16 = 0x0008;
 /// MySQL's CLIENT_OPTIONAL_RESULTSET_METADATA; MariaDB uses the bit for something else and sets no CLIENT_MYSQL.
 const OPTIONAL_METADATA: u64 = 1 << 25 | 1;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Reply {
     #[default]
     First,

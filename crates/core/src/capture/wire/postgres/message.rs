@@ -3,6 +3,7 @@
 use crate::capture::wire::detect::Sign;
 use crate::capture::wire::framing::Packet;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::HEADER_LEN;
 
@@ -102,7 +103,7 @@ pub fn is_prelude(sql: &[u8]) -> bool {
 }
 
 /// The texts of the prepared statements of a connection, by name; the unnamed one is "".
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Statements(FxHashMap<Box<[u8]>, Box<[u8]>>);
 
 impl Statements {

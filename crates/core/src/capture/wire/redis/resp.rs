@@ -3,6 +3,7 @@
 //! length.
 
 use crate::capture::wire::framing::Input;
+use serde::{Deserialize, Serialize};
 
 /// Of a line, enough for a type, a number or the first word of an error.
 const LINE_KEPT: usize = 40;
@@ -14,14 +15,14 @@ const ARGUMENTS: u8 = 2;
 /// The server's limits for a string (512 MiB, up to 4 GiB by configuration) and for an aggregate (2^32 in RESP3).
 const NUMBER_MAX: u64 = 1 << 32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Progress {
     More,
     Done,
     Lost,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Resp {
     /// The type of the value, once its first byte was seen: 0 before; an attribute's is overwritten.
     kind: u8,
@@ -30,6 +31,7 @@ pub struct Resp {
     early: u64,
     /// Values still to come.
     left: u64,
+    #[serde(with = "crate::saved::array")]
     line: [u8; LINE_KEPT],
     line_len: u32,
     /// Bytes still to come of a string, its line end included; how many of them are that string's.
@@ -46,7 +48,7 @@ pub struct Resp {
     error_len: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Naming {
     /// The first string is the name.
     Wanted,
@@ -57,7 +59,7 @@ enum Naming {
 }
 
 /// The client's setting for the server's replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Replies {
     #[default]
     On,
@@ -332,6 +334,7 @@ impl Resp {
     }
 }
 
+#[derive(Deserialize, Serialize)]
 enum Number {
     Null,
     Is(u64),

@@ -3,6 +3,7 @@
 use super::outcome;
 use crate::capture::wire::framing::Input;
 use crate::capture::wire::Outcome;
+use serde::{Deserialize, Serialize};
 
 /// Bytes kept of a line: a key has at most 250, and only commands with many keys have longer lines.
 const LINE_MAX: usize = 2048;
@@ -11,7 +12,7 @@ const DATA_MAX: u64 = 1 << 30;
 pub const BATCH_END: &str = "mn";
 
 /// One direction: the line that is being gathered, and the block of data behind the last one.
-#[derive(Default)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Lines {
     pub text: Vec<u8>,
     begun: i64,
@@ -24,7 +25,7 @@ pub struct Lines {
     pub lost: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub enum Line {
     /// `Lines::text` is a line.
     Whole {
@@ -102,8 +103,10 @@ impl Lines {
     }
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Command {
-    pub name: &'static str,
+    #[serde(with = "crate::saved::fixed")]
+    pub name: crate::saved::Fixed,
     /// Length of the block behind the line.
     pub data: u64,
     /// It stores a value, by its own words.
@@ -231,6 +234,7 @@ fn are_numbers(words: &[&str]) -> bool {
         })
 }
 
+#[derive(Deserialize, Serialize)]
 pub struct Reply {
     pub outcome: Outcome,
     /// Length of the block behind the line.
