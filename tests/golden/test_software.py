@@ -56,6 +56,8 @@ CHANGES: dict[str, Experiment] = {
     "round robin": system({"call": {"policy": "round_robin"}}, {}),
     "no wait for a connection": system({"call": {"endpoint": "modified"}}, {}),
     "a shorter wait for a connection": system({"call": {"endpoint_timeout": "100 ms"}}, {}),
+    "a short wait for a new connection": system({"call": {"connect_timeout": "100 ms", "recover_time": "1 s"}}, {}),
+    "a pool for each servlet": system({"call": {"pool_per": ["interaction"]}}, {}),
     "clients that keep connections": system({}, {}, workloads=KEPT),
     "a larger quota": system({}, {"quota": {"time": "200 ms"}}),
     "a shorter period of the quota": system({}, {"quota": {"time": "10 ms", "period": "10 ms"}}),

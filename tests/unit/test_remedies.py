@@ -75,6 +75,7 @@ CASES: dict[str, Table] = {
     "newest": behind_a_stall(),
     "policy": system({}, TWO, {"policy": "total_request", "pool": 20}, stalls=UNEVEN),
     "mechanism": system({}, TWO, {"pool": 4, "pool_per": ["candidate"], "endpoint": "original"}, stalls=UNEVEN),
+    "connecting": system({}, TWO | {"workers": 10, "backlog": 4}, {"kept": False}, stalls=UNEVEN),
     "hedging": STALLED,
     "elsewhere": system({}, {}, stalls=stall("freeze", "web")),
     "between": system({}, TWO, {"pool": 40, "pool_per": ["candidate"]}, stalls=UNEVEN),
@@ -120,7 +121,7 @@ def test_a_remedy_without_anything_to_change_does_not_apply() -> None:
     plain = from_table(STALLED)
     applied = {remedy.name for remedy in REMEDIES if any(option.sizes for option in remedy.options(plain))}
     unfit = {"keepalive", "policy", "mechanism", "quota", "governor", "isolation", "heap", "flush", "smoothing"}
-    assert applied == set(CASES) - unfit - {"between"}
+    assert applied == set(CASES) - unfit - {"between", "connecting"}
 
 
 def test_a_replica_of_a_stalled_server_is_not_stalled() -> None:

@@ -13,6 +13,7 @@ from tailrace import experiment, sim, twin
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.queues import Stays
 from tailrace.experiment import losses
+from tailrace.experiment.kernels import schedule
 from tailrace.study.intervals import of_one_more
 from tailrace.twin import demands, paths
 from tailrace.twin.demands import Demand
@@ -98,6 +99,74 @@ def test_visits_that_wait_for_a_timer_wait_in_the_twin(tmp_path: Path) -> None:
     assert needs["report"].wait_ns == pytest.approx(1.4e9, rel=0.01)
     assert needs["report"].compute_ns == 0.0
     assert needs["query"].compute_ns == pytest.approx(1e6, rel=0.05)
+
+
+def test_a_visit_that_an_unseen_program_sent_is_kept(tmp_path: Path) -> None:
+    """One command of another program holds the only worker of a store; some of the store's calls lost their caller."""
+    pages = {
+        "page": {"at": {"web": {"compute": "1 ms", "calls": {"get": 1}}}},
+        "get": {"at": {"store": {"compute": "100 us"}}},
+        "sleep": {"at": {"store": {"compute": "0 ms", "wait": "900 ms"}}},
+    }
+    tiers = {"web": {"workers": 400, "backlog": 16, "calls": ["store"]}, "store": {"workers": 1, "backlog": 500}}
+    other = {"kind": "batch", "size": 1, "first": "4 s", "every": "20 s", "entry": "store", "interaction": "sleep"}
+    run = recorded(tmp_path, tiers=tiers, interactions=pages, workloads={"users": USERS["users"], "other": other})
+    file = run.path / "requests.parquet"
+    rows = pl.read_parquet(file)  # nobody recorded the clients of the store
+    rows.with_columns(server=pl.lit("web").cast(rows.schema["server"])).write_parquet(file)
+    found = twin.learn(Dataset.open(run.path))
+    assert {str(name) for rows in found.arrivals.values() for name in rows["interaction"]} == {"page", "sleep"}
+
+
+def test_more_may_wait_inside_than_workers_and_accept_queue_hold(tmp_path: Path) -> None:
+    """A server with threads accepts every connection, and keeps it until a thread is free."""
+    tiers = {"web": {"kind": "bounded", "workers": 4, "backlog": 4, "light_queue": 500}}
+    pages = {"page": {"at": {"web": {"compute": "1 ms"}}}}
+    stall = {"kind": "freeze", "place": "web", "at": "5 s", "for": "700 ms"}
+    run = recorded(tmp_path, tiers=tiers, interactions=pages, stalls=[stall])
+    file = run.path / "topology.toml"
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith("queue_max")))
+    found = twin.learn(Dataset.open(run.path))
+    assert found.experiment.tiers["web"].kind == "bounded"
+    assert any(unknown.name == "tiers.web.light_queue" for unknown in found.unknowns)
+
+
+def test_the_workers_of_a_caller_are_no_pool(tmp_path: Path) -> None:
+    """Each of thirty workers waits for one call, so thirty calls are open for as long as the server behind stalls."""
+    tiers = {
+        "web": {"workers": 30, "backlog": 16, "calls": {"app": {"kept": False, "pool": 0}}},
+        "app": {"workers": 90},
+    }
+    pages = {"page": {"at": {"web": {"compute": "500 us", "calls": {"part": 1}}}}}
+    pages |= {"part": {"at": {"app": {"compute": "500 us"}}}}
+    stall = {"kind": "freeze", "place": "app", "at": "5 s", "for": "700 ms"}
+    found = twin.learn(recorded(tmp_path, tiers=tiers, interactions=pages, stalls=[stall]))
+    assert found.experiment.tiers["web"].calls["app"].pool == 0
+
+
+def test_a_disk_is_busy_for_a_server_without_visits_too(tmp_path: Path) -> None:
+    """Calls that follow traffic all hang at one of two servers, while the disks of both are busy."""
+    disk = {"flush": {"period": "20 s", "first": "5 s", "rate": "1 MB/s"}, "bandwidth": "30 MB/s"}
+    call = {"kept": True, "pool": 50, "policy": "total_traffic"}
+    tiers = {"web": {"workers": 40, "backlog": 16, "calls": {"db": call}}, "db": {"workers": 50, "count": 2}}
+    pages = {"page": {"at": {"web": {"compute": "500 us", "calls": {"query": 1}}}}}
+    pages |= {"query": {"at": {"db": {"compute": "500 us"}}}}
+    found = twin.learn(recorded(tmp_path, tiers=tiers, interactions=pages, nodes={"db": {"disk": disk}}))
+    busy = {file: sum(lost > 0.9 for _, lost in steps) for file, steps in found.losses.items() if "log-flush" in file}
+    assert busy.keys() == {"db1-log-flush.csv", "db2-log-flush.csv"}
+    assert all(busy.values())
+
+
+def test_a_caller_that_waits_briefly_for_a_connection_repeats_no_attempt_after_that() -> None:
+    table = {
+        "duration": "1 s",
+        "kernel": {"syn": "linux-6.5"},
+        "tiers": {"web": {"workers": 1}},
+        "interactions": {"page": {"at": {"web": {"compute": "1 ms"}}}},
+        "workloads": USERS,
+    }
+    made = schedule(experiment.from_table(table), None, S + S // 2)
+    assert (made["repeats"], made["give_up"]) == ([S], S + S // 2)
 
 
 def test_a_hole_in_a_path_reaches_half_way_to_the_packets_that_came_through() -> None:

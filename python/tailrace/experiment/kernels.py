@@ -11,8 +11,9 @@ LONGEST = 6 * 24 * 3600 * SECOND
 """The largest time: it must fit into 49 bits of nanoseconds (`crates/core/src/workload/check.rs`)."""
 
 
-def schedule(experiment: Experiment, named: str | None = None) -> dict[str, Any]:
-    """`repeats`, `give_up` and `data_repeats` of a sender: from its kernel if it names one, else from `[kernel]`."""
+def schedule(experiment: Experiment, named: str | None = None, connect_timeout: int = 0) -> dict[str, Any]:
+    """`repeats`, `give_up` and `data_repeats` of a sender: from its kernel if it names one, else from `[kernel]`. A
+    program that gives up earlier than its kernel has a `connect_timeout`, ns."""
     kernel = experiment.kernel
     syn = named or kernel.syn
     if isinstance(syn, str):
@@ -22,5 +23,6 @@ def schedule(experiment: Experiment, named: str | None = None) -> dict[str, Any]
         repeats, give_up = list(syn), min(2 * max(syn, default=SECOND // 2), LONGEST)
     if kernel.give_up and not named:
         give_up = kernel.give_up
-        repeats = [moment for moment in repeats if moment < give_up]
+    give_up = min(give_up, connect_timeout or give_up)
+    repeats = [moment for moment in repeats if moment < give_up]
     return {"repeats": repeats, "give_up": give_up, "data_repeats": list(kernel.data)}

@@ -172,6 +172,9 @@ class Call(Table):
     """A candidate to which a connection failed is in the error state and gets no calls for this long, and a call
     that cannot connect goes to another; 0: the call fails. Default: Apache before several candidates 60 s, mod_jk's,
     else 0."""
+    connect_timeout: Duration = 0
+    """How long the caller waits for a connection; then the call fails, or goes to another candidate if there is a
+    `recover_time`. 0: as long as its kernel repeats the attempt."""
     hedge: Duration = 0
     """When the caller sends a call without an answer a second time, to another candidate where there is one, and uses
     the first answer; 0: never. The second goes out only over a connection that is free at once, and the slower one goes

@@ -222,7 +222,7 @@ def _connector(experiment: Experiment, caller: str, callee: str, call: Call, ind
         "kept": bool(call.kept),
         "policy": _policy(call),
         "endpoint": _endpoint(places.endpoint(experiment, caller, callee, call), call),
-        "syn": schedule(experiment, call.kernel),
+        "syn": schedule(experiment, call.kernel, call.connect_timeout),
     }
     recover = places.recover_time(experiment, caller, callee, call)
     if recover and not call.kept:  # a kept connection never fails

@@ -136,5 +136,7 @@ def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
                 yield f"{key}.kernel", "all of its nodes run on one kernel"
             if call.hedge:
                 yield f"{key}.hedge", "its servers send each call once"
+            if call.connect_timeout:
+                yield f"{key}.connect_timeout", "its servers wait as long as the kernel repeats an attempt"
             if call.recover_time and tier.software != "apache":
                 yield f"{key}.recover_time", "only its balancer mod_jk has an error state"

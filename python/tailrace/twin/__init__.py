@@ -13,6 +13,7 @@ machines   nodes, and servers that share one
 habits     what clients do without an answer
 paths      packets that were lost on their way
 learning   all of these as one experiment, and each line of the ledger as a loss of capacity
+idle       what servers lacked while no visit was inside
 stops      whether what takes capacity stops the processes of a server
 model      the twin and its files
 outcome    what became of the requests of a run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
@@ -18,18 +19,26 @@ MOST = 0.5
 
 def adopt(tree: Tree, recorded: Recorded, structure: Structure, entries: Collection[str]) -> Times:
     """Kinds of visits that lack calls stand for the commonest of their interaction, as far as calls without a caller
-    make up for it. Returns the visits that clients sent, without such calls."""
+    make up for it. Returns the visits that clients sent, without such calls. A visit is no such call if no caller makes
+    calls of its name: a program that was not recorded sent it."""
     roots = np.flatnonzero(recorded.parent < 0)
     tier = np.array([structure.tier[name] for name in recorded.servers])[recorded.server[roots]]
     kept = np.ones(len(roots), dtype=bool)
+    foreign = ~np.isin(_names(recorded)[roots], np.unique(_names(recorded)[recorded.parent >= 0]))
     for name, servers in structure.members.items():
-        orphans = tier == name
+        orphans = (tier == name) & ~foreign
         if set(servers) & set(entries) or not orphans.any():
             continue
         left = _adopted(tree, name, int(orphans.sum()))
         if left <= MOST * orphans.sum():
             kept &= ~orphans
     return roots[kept]
+
+
+def _names(recorded: Recorded) -> NDArray[np.int64]:
+    """By visit, a number for its server and its name."""
+    _, name = np.unique(np.array(recorded.names[:], dtype=str), return_inverse=True)
+    return np.asarray(recorded.server.astype(np.int64) * (int(name.max(initial=0)) + 1) + name)
 
 
 def _adopted(tree: Tree, callee: str, orphans: int) -> int:

@@ -25,6 +25,7 @@ from tailrace.twin import (
     cpu,
     demands,
     habits,
+    idle,
     inference,
     limits,
     machines,
@@ -79,7 +80,7 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside, pause)
     needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
     fits = Limits(view, account, found)
-    lost = on.without_neighbours(seen, account, used.lost)
+    lost = idle.lost(seen, account, on.without_neighbours(seen, account, used.lost))
     requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
     slug = _slugs(recorded.servers + tuple(requests))
     files = {f"requests-{slug[entry]}.parquet": rows for entry, rows in requests.items()}

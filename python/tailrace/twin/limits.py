@@ -26,6 +26,8 @@ LOOKS = 1_000_000
 """Moments at which calls are counted: in an hour, every four milliseconds."""
 LIGHT_QUEUE = 65535
 """The default of asynchronous servers."""
+BEYOND = 1.1
+"""A few more than fit may seem to be inside: connections open and close within the moment of a packet."""
 DEFAULT_BACKLOG = 128
 """`somaxconn` until Linux 5.4, and the default of many servers."""
 
@@ -74,8 +76,18 @@ class Limits:
             longest, datum = self.view.stays[server].longest, f"workers of {server} in topology.toml"
             self.unknowns.append(Unknown(f"tiers.{name}.workers", longest, None, datum))
             return found | {"workers": 0}
-        light = max(light - workers, 0)
+        light = max(light - workers, 0) or self._beyond(name, server, workers + found["backlog"] + 1)
         return found | {"workers": workers} | ({"kind": "bounded", "light_queue": light} if light else {})
+
+    def _beyond(self, name: str, server: str, places: int) -> int:
+        """How many wait inside the server for a worker, if more were inside than its workers and its accept queue
+        hold."""
+        longest = self.view.stays[server].longest
+        if longest <= BEYOND * places:
+            return 0
+        datum = f"queue_max of {server} in topology.toml"
+        self.unknowns.append(Unknown(f"tiers.{name}.light_queue", longest - places, None, datum))
+        return LIGHT_QUEUE
 
     def calls(self, caller: str, callee: str) -> dict[str, Any]:
         """The keys of `[tiers.CALLER.calls.CALLEE]`."""
@@ -97,7 +109,9 @@ class Limits:
         pools = [pool for pool in self.view.topology.pools if pool.caller in callers and pool.callee in callees]
         if not pools:
             opened = [self.view.calls.get(caller, {}).get(callee, NOBODY) for caller in callers for callee in callees]
+            workers = self.account.workers[[self.account.recorded.number[name] for name in callers]]
             held = max((_held(stays) for stays in opened), default=0)
+            held = 0 if held in workers else held  # each worker waits for one call
             most = max((stays.longest for stays in opened), default=0)
             datum = f"the pool of {callers[0]} for {callees[0]} in topology.toml"
             self.unknowns.append(Unknown(f"{key}.pool", held or most, held or None, datum))

@@ -7,6 +7,7 @@ from tailrace.advise.remedies import (
     asynchronous,
     backlog,
     between,
+    connecting,
     elsewhere,
     flush,
     governor,
@@ -33,8 +34,8 @@ from tailrace.advise.remedies.remedy import EFFORTS, Changes, Effort, Option, Re
 REMEDIES: tuple[Remedy, ...] = tuple(
     one.REMEDY
     for one in (
-        *(backlog, workers, pool, asynchronous, shedding, limit, priority, newest, policy, mechanism, hedging),
-        *(elsewhere, between, retries, retransmission, keepalive, quota, governor, isolation, heap, flush),
+        *(backlog, workers, pool, asynchronous, shedding, limit, priority, newest, policy, mechanism, connecting),
+        *(hedging, elsewhere, between, retries, retransmission, keepalive, quota, governor, isolation, heap, flush),
         *(smoothing, replica),
     )
 )

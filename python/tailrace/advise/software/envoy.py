@@ -33,6 +33,9 @@ def lines(step: Step) -> Iterator[Line]:
         case "skip":
             yield line("", f"max_requests: {step.then}", thresholds)
             yield line("", "max_pending_requests: 1", thresholds)
+        case "connect" if step.then:
+            yield line("", f"connect_timeout: {_seconds(step.then)}", f"in cluster {step.callee}")
+            yield line("", "retry_on: connect-failure", "in retry_policy of the route")
         case "limit" if step.then:
             yield line("", "name: envoy.filters.http.adaptive_concurrency", "with its gradient_controller_config")
         case "hedge" if step.then.hedge:

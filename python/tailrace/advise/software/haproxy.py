@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
+from tailrace.units import MILLISECOND
 
 NAME, TITLE = "haproxy", "HAProxy"
 METHODS = {
@@ -32,6 +33,9 @@ def lines(step: Step) -> Iterator[Line]:
             yield line(f"{server} maxconn {step.now}", f"{server} maxconn {step.then}", "what exceeds it is queued")
         case "skip":
             yield line(server, f"{server} maxconn {step.then} maxqueue 1", "and option redispatch in the backend")
+        case "connect" if step.then:
+            yield line("", f"timeout connect {step.then // MILLISECOND}ms", f"in backend {step.callee}")
+            yield line("", "option redispatch 1", "the first retry goes to another server")
         case "kept" if step.callee:
             yield line("http-reuse never", "http-reuse safe", f"in backend {step.callee}")
         case "kept":

@@ -23,6 +23,9 @@ def lines(step: Step) -> Iterator[Line]:
         case "skip":
             limit = f"worker.{step.callee}.busy_limit={step.then}"
             yield line("", limit, "for each member, and below connection_pool_size: the next member is tried")
+        case "connect" if step.then:
+            key = f"worker.{step.callee}.socket_connect_timeout"
+            yield line("", f"{key}={step.then // MILLISECOND}", "milliseconds; for each member")
         case "poll":
             key = f"worker.{step.callee}.connection_acquire_timeout"
             yield line(f"{key}={step.now // MILLISECOND}", f"{key}={step.then // MILLISECOND}", "milliseconds")

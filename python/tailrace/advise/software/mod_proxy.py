@@ -30,5 +30,8 @@ def lines(step: Step) -> Iterator[Line]:
             yield line(member, f"{member} max={step.then} acquire=1", "acquire is in milliseconds")
         case "poll":
             yield line(member, f"{member} acquire={step.then // MILLISECOND}", "milliseconds")
+        case "connect" if step.then:
+            note = "milliseconds, and seconds until a member in error is tried again"
+            yield line(member, f"{member} connectiontimeout={step.then // MILLISECOND}ms retry=1", note)
         case "kept" if step.callee:
             yield line(f"{member} disablereuse=on", f"{member} enablereuse=on")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
+from tailrace.units import MILLISECOND
 
 NAME, TITLE = "nginx", "nginx"
 METHODS = {
@@ -34,6 +35,9 @@ def lines(step: Step) -> Iterator[Line]:
         case "pool" | "skip":
             server = f"server {step.callee}:8080"
             yield line(f"{server};", f"{server} max_conns={step.then};", f"in upstream {step.callee} {{ }}")
+        case "connect" if step.then:
+            yield line("", f"proxy_connect_timeout {step.then // MILLISECOND}ms;", f"in the location of {step.callee}")
+            yield line("", "proxy_next_upstream error timeout;", "an attempt without a connection sent nothing")
         case "kept" if step.callee:
             yield line("", "keepalive 64;", f"in upstream {step.callee} {{ }}, after the method")
             yield line("", "proxy_http_version 1.1;")

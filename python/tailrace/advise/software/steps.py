@@ -21,6 +21,8 @@ What = Literal[
     "skip",
     "poll",
     "kept",
+    "connect",
+    "servlets",
     "quota",
     "weight",
     "heap",
@@ -36,12 +38,17 @@ What = Literal[
     "retries",
 ]
 """Keys of the experiment, except: skip, try another candidate or fail when no connection is free; poll, how long one is
-waited for; kind, synchronous or asynchronous; hedge and retries, of the clients of a tier (workloads); second, when a
-call is sent a second time."""
+waited for; connect, how long a new one is waited for; servlets, whether each has a pool; kind, synchronous or
+asynchronous; hedge and retries, of the clients of a tier (workloads); second, when a call is sent a second time."""
 OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count", "limit")
-OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll", "second")
+OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll", "second", "connect", "servlets")
 OF_NODE: tuple[What, ...] = ("governor", "disk", "cores")
-KEYS: dict[What, str] = {"poll": "endpoint_timeout", "second": "hedge"}
+KEYS: dict[What, str] = {
+    "poll": "endpoint_timeout",
+    "second": "hedge",
+    "connect": "connect_timeout",
+    "servlets": "pool_per",
+}
 """Where the key has another name."""
 LOSSES: dict[str, What] = {
     "frequency-step": "governor",

@@ -26,6 +26,9 @@ def lines(step: Step) -> Iterator[Line]:
         case "pool":
             note = f"of the <Resource> for {step.callee}"
             yield line("context.xml", f'maxTotal="{step.now}"', f'maxTotal="{step.then}"', note)
+        case "servlets" if "interaction" in step.then:
+            note = "a <Resource> for each servlet, each with its own maxTotal"
+            yield line("context.xml", "", f'<Resource name="jdbc/{step.callee}-SERVLET" .../>', note)
         case "skip":
             note = f"of the <Resource> for {step.callee}, in milliseconds"
             yield line("context.xml", "", f'maxTotal="{step.then}" maxWaitMillis="100"', note)
