@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,18 @@ def test_only_claims_about_runs_that_use_the_number_can_change(tmp_path: Path) -
     fewer, more = sensitivity.vary(entries, tmp_path / "out", Seeds(), workers=1)
     assert (fewer.value, fewer.claims, fewer.changes) == ("15", 2, (("It is busy.", "holds", "fails"),))
     assert (more.value, more.changes) == ("25", ())
+
+
+def test_a_value_that_the_experiment_refuses_is_not_tried(tmp_path: Path) -> None:
+    folder, up = figure(tmp_path / "experiments") / "p", "nodes.web.governor.up"
+    governed = SMALL | {"nodes": {"web": {"governor": {"up": 0.99, "down": 0.9}}}}
+    (folder / "base/experiment.toml").write_text(tomli_w.dumps(governed))
+    knobs = tomllib.loads((folder / "base/knobs.toml").read_text())
+    knobs["knobs"].append({"key": up, "kind": "chosen", "from": "A guess."})
+    knobs["given"]["nodes.web.governor.down"] = "III"
+    (folder / "base/knobs.toml").write_text(tomli_w.dumps(knobs))
+    found = sensitivity.vary(shelf.find(tmp_path / "experiments", "p"), tmp_path / "out", Seeds(), workers=1)
+    assert [one.number.key for one in found] == ["workloads.w.clients", "workloads.w.clients"]
 
 
 def test_the_nearest_file_decides(tmp_path: Path) -> None:

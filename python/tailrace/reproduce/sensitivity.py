@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.errors import InputError
 from tailrace.reproduce import knobs
+from tailrace.reproduce.expected import Expected
 from tailrace.reproduce.knobs import Number
-from tailrace.reproduce.outcome import Outcome, Seeds, outcome, plan
+from tailrace.reproduce.outcome import Outcome, Plan, Seeds, outcome, plan
 from tailrace.reproduce.shelf import Entry
 from tailrace.reproduce.summary import cell
 from tailrace.reproduce.varied import varied
@@ -45,19 +47,28 @@ def vary(
     runs = Runs(out / "runs")
     plain = [plan(entry, entry.read(), runs, seeds) for entry in entries]
     changed = [
-        (number, factor, value, old, plan(old.entry, expected, runs, seeds))
+        (number, factor, value, old, new)
         for old in plain
         for number in knobs.read(old.entry.folder.parent)
         for factor in FACTORS
         if number.settable
         and (value := scaled(number.value, factor))
         and (expected := varied(old.entry, old.expected, number.key, old.entry.folder.parent / number.file, value))
+        and (new := _planned(old, expected, runs, seeds))
     ]
     runs.make(workers, progress)
     return [
         Changed(number, factor, old.entry, value, *_changes(outcome(old), outcome(new)))
         for number, factor, value, old, new in changed
     ]
+
+
+def _planned(old: Plan, expected: Expected, runs: Runs, seeds: Seeds) -> Plan | None:
+    """None if the experiment refuses the value, such as a threshold above the one that must be higher."""
+    try:
+        return plan(old.entry, expected, runs, seeds)
+    except InputError:
+        return None
 
 
 def scaled(value: str, factor: float) -> str:
