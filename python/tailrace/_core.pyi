@@ -44,6 +44,10 @@ class Names:
     def of_request(self, method: str, target: str) -> str:
         """The name of a request by its method and the path or URL that it asked for."""
 
+    def of_requests(self, requests: ArrowStream) -> ArrowStream:
+        """The names of the requests in the first column of a table, each a method, a space and a target; null without
+        a method."""
+
     def of_statement(self, sql: str) -> str:
         """The name of a statement of SQL: its command and first table."""
 

@@ -108,7 +108,7 @@ def test_damaged_lines(kind: str, seed: int, tmp_path: Path, monkeypatch: pytest
 
 OF_OTHERS = (
     *("alb.log", "cloudfront.log", "envoy.json.log", "envoy.log", "iis.log", "istio.log", "traefik.json.log"),
-    "traefik.log",
+    *("traefik.log", "caddy.log", "uwsgi.log", "rails.log", "lograge.log", "php-fpm.log"),
 )
 OTHERS_DAMAGE = (
     *((" 200 ", " 2x0 "), ("200", "7"), ("GET", "get"), ("T16", "x16"), ("Z", "+01:00"), (" ", "  "), ("\t", "\t\t")),
@@ -116,6 +116,10 @@ OTHERS_DAMAGE = (
     *(("10", ""), ("UO", "UF,URX"), ("HTTP/", "HTP"), ("2026", "9026"), ("http", "ftp"), ("h", "é"), (":", " ")),
     *(("5", "5" * 13), ("}", "},"), ("#Fields: date time", "#Fields: time date"), ("sc-status", "sc-bytes")),
     ("cs-method", "x"),
+    *(("Completed", "Completed in "), (" in ", " in in "), ("ms", "msecs"), ("msecs", "micros"), ("method=", "x=")),
+    *(("status=", "path="), ("path=/", "path=/?status=5&"), ('"uri":"', '"uri":"\x01'), ('"status":', '"status":-')),
+    *(("}", "]"), (":{", ":[{"), ('"duration":0', '"duration":-0'), ("[pid: ", "x [pid: "), ("Nov", "Mon")),
+    *(("=> generated", "=>  generated"), (" - ", " - bob "), (" /var", " 1.000 /var"), ("12", "12.3456789")),
     *(("http://10.0.0.3:80", "null"), ("10.0.0.3:8080", "null"), ("http://10.0.0.3:80", "-")),
 )
 

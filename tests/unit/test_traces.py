@@ -267,6 +267,7 @@ def test_protobuf_of_the_collector_gives_what_its_json_gives(tmp_path: Path) -> 
         "proto.bin": framed(messages),
         "proto.bin.gz": gzip.compress(framed(messages)),
         "proto.zst.bin": framed([zstd.compress(message) for message in messages]),
+        "proto.frames.bin": framed([zstd.compress(m[:9]) + zstd.compress(m[9:]) for m in messages]),
         "json.zst.bin": framed(lines),
         "one": b"".join(messages),  # protobuf messages one after the other are one message
     }.items():

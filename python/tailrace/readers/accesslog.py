@@ -64,7 +64,9 @@ def form_of(text: str) -> Form | None:
 
 # Lines of Traefik contain the combined format, so its form comes first.
 _FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.FORMS, *accesslog_json.FORMS)
-_EXAMINED = 40
+_EXAMINED, _EXAMINED_SPARSE = 40, 400
+_REQUEST = re.compile(rb'\[pid: |Completed |duration=|\] "|\{"|/(?:19|20)\d\d:|"[A-Z]+ ')
+"""What every line has that some form may read."""
 _FLAGS = {
     "UO": "a circuit breaker refused requests (UO)",
     "UF": "connecting to the server behind failed (UF)",
@@ -124,6 +126,8 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
     layouts = _layouts(_form(source), source)
     plan = accesslog_layout.plan(layouts)
     for first, block in source.byte_blocks(found):
+        if form.sparse:  # Other lines of a program are no damage, so no note needs their numbers.
+            block = b"\n".join(line for line in block.split(b"\n") if _REQUEST.search(line))
         for part in accesslog_rows.parts(block, plan):
             if isinstance(part, tuple):
                 lines: Iterable[tuple[int, str]] = (part,)
@@ -150,8 +154,10 @@ def _form(source: Source) -> Form:
 def _layouts(form: Form, source: Source) -> list[Layout]:
     if form.layout is None:
         return []
-    lines = (text_head(source.head()) or "").split("\n")[:_EXAMINED]
-    return accesslog_layout.of_lines((line.rstrip("\r") for line in lines if form.parse(line)), form.layout)
+    lines = (text_head(source.head()) or "").split("\n")[: _EXAMINED_SPARSE if form.sparse else _EXAMINED]
+    layouts = accesslog_layout.of_lines((line.rstrip("\r") for line in lines if form.parse(line)), form.layout)
+    # The columns of one table mean the same in all rows.
+    return [one for one in layouts if (one.software, one.scales) == (layouts[0].software, layouts[0].scales)]
 
 
 def _read_line(log: _Log, found: Found, source: Source, form: Form, number: int, text: str) -> None:
@@ -210,7 +216,7 @@ def _add_all(log: _Log, part: pl.DataFrame, form: Form, layout: Layout) -> bool:
     except accesslog_rows.UnusualError:
         return False
     ended, none = rows.ended, accesslog_rows.NONE
-    interaction = accesslog_rows.each(rows.asked, lambda asked: _name(log, asked or ""), pl.String)
+    interaction = log.names.of_all(rows.asked)
     address = ended.address.replace(log.server, f"{log.server} (upstream)")
     server, nobody = (pl.Series([text], dtype=pl.String).new_from_index(0, len(address)) for text in (log.server, None))
     called = ended.took >= 0
@@ -260,11 +266,6 @@ def _add_all(log: _Log, part: pl.DataFrame, form: Form, layout: Layout) -> bool:
     log.queued += int((ended.queued > 0).sum())
     log.queued_ns = max(log.queued_ns, int(ended.queued.max(initial=0)))
     return True
-
-
-def _name(log: _Log, asked: str) -> str | None:
-    method, _, target = asked.partition(" ")
-    return log.names.of(method, target) if method else None
 
 
 def _without_durations(source: Source, log: _Log) -> InputError:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from tailrace import units
+from tailrace.readers import accesslog_programs
 from tailrace.readers.accesslog_layout import QUOTED, Layout, json_object
 
 _ENVOY = re.compile(r'\[[^\]]*\] "[^"\\]*" \d+ \S+( \S+ \S+ "[^"\\]*")? \d+ \d+ \d+ (?:\d+|-)((?: "[^"\\]*"){0,5})')
@@ -86,12 +87,12 @@ def balancer(line: str) -> Layout | None:
 
 
 def json_lines(line: str) -> Layout | None:
-    """Objects of Envoy and of Traefik; those of others are nested."""
+    """Objects of Envoy, Traefik and Caddy."""
     if '"start_time"' in line:
         return json_object(line, _OF_ENVOY, Layout(scales=_IN_MS, software="envoy"), nulls=True)
     if '"StartUTC"' in line:
         return json_object(line, _OF_TRAEFIK, Layout(scales={"duration": 1, "took": 1}, software="traefik"), nulls=True)
-    return None
+    return accesslog_programs.caddy(line)
 
 
 def w3c(columns: list[str], separator: str) -> Layout | None:

@@ -77,21 +77,22 @@ class Layout:
     def text(self, literal: str) -> None:
         self.after += literal
 
-    def field(self, kind: str, stop: str, column: str | None = None) -> None:
+    def field(self, kind: str, stop: str, column: str | None = None, *, most: int | None = None) -> None:
         number = None if column is None else COLUMNS.index(column)
-        self.fields.append({"before": self.after, "kind": kind, "column": number, "stop": stop})
+        limit = {} if most is None else {"most": most}
+        self.fields.append({"before": self.after, "kind": kind, "column": number, "stop": stop, **limit})
         self.after = ""
 
-    def value(self, column: str | None, stop: str) -> None:
-        """A field that is used, or one that is not."""
+    def value(self, column: str | None, stop: str, most: int | None = None) -> None:
+        """A field that is used, or one that is not; it has at most `most` bytes."""
         if column is None:
-            self.field("skip", stop)
+            self.field("skip", stop, most=most)
             return
         if column in ("address", "address_status"):
             stop += ", "  # nginx separates several servers by commas, and by colons with spaces
         decimal = column in _DECIMALS and column not in self.scales
         kind = {"asked": "request", "clock": "clock"}.get(column, "text" if column in TEXTS else "integer")
-        self.field("decimal" if decimal else kind, stop, column)
+        self.field("decimal" if decimal else kind, stop, column, most=most)
 
 
 def plan(layouts: Iterable[Layout]) -> str:

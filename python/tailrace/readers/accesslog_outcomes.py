@@ -26,11 +26,18 @@ from tailrace.readers.accesslog_rows import (
     numbers,
     scaled,
 )
+from tailrace.readers.accesslog_servers import moment_of_c
 
 _TIMER_MAX_MS = YEAR_NS // units.MILLISECOND
 _NAME_MAX, _FLAGS_MAX = 255, 60
 _BELIEVED_MAX_NS = 10**9 * units.MILLISECOND
 """The slow reader takes a longer duration for damage."""
+
+
+_CADDYS_MAX_NS = 10**6 * units.SECOND
+"""The same for Caddy's."""
+_METHOD = "^[A-Z]{3,20}$"
+_MOMENT_OF_C = r"^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$"
 
 
 def _duration(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
@@ -176,8 +183,74 @@ def _of_w3cs_times(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
 def _of_w3c(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
     check((duration < _BELIEVED_MAX_NS).all())
     status = each(rows["status"], lambda code: status_of(code or "") or "abandoned", pl.String)
-    nobody = pl.Series([None], dtype=pl.String).new_from_index(0, rows.height)
+    return _alone(status, duration)
+
+
+def _alone(status: pl.Series, duration: Numbers) -> Outcomes:
+    """Outcomes of requests whose log says nothing of servers behind."""
+    nobody = pl.Series([None], dtype=pl.String).new_from_index(0, len(status))
     return _called(status, nobody, duration, nobody)
+
+
+def _codes(rows: pl.DataFrame) -> pl.Series:
+    return each(rows["status"], _three_digits, pl.String)
+
+
+def _check_texts(column: pl.Series, form: str) -> None:
+    check(not column.null_count() and column.cast(pl.String).str.contains(form).all())
+
+
+def _milliseconds(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
+    """Of milliseconds with decimals, which the engine took for seconds."""
+    values = numbers(rows["duration"])
+    check(not rows["duration"].null_count() and not (values % 1000).any())
+    return values // 1000
+
+
+def _of_program(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+    """Lines of uWSGI, lograge and PHP-FPM."""
+    check((duration < _BELIEVED_MAX_NS).all())
+    _check_texts(rows["method"], _METHOD)
+    check(rows["uri"].cast(pl.String).is_not_null().all())
+    return _alone(_codes(rows), duration)
+
+
+def _of_uwsgi(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+    for column in ("received", "bytes", "duration"):
+        check((numbers(rows[column]) != NONE).all())
+    check((rows["duration"] < 10**9).all())
+    return _of_program(rows, duration, scales)
+
+
+def _of_uwsgis_stamps(rows: pl.DataFrame) -> Numbers:
+    _check_texts(rows["created"], _MOMENT_OF_C)
+    stamps = each(rows["created"], lambda text: moment_of_c(text or ""), pl.Int64)
+    check(not stamps.null_count())
+    return stamps.to_numpy().astype(np.int64)
+
+
+def _of_rails(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+    """Rails itself names no request in the line that has its duration."""
+    if rows["method"].null_count() == rows.height:
+        check((duration < _BELIEVED_MAX_NS).all())
+        return _alone(_codes(rows), duration)
+    _check_texts(rows["uri"], "^[^?#]+$")
+    return _of_program(rows, duration, scales)
+
+
+def _of_php(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+    _check_texts(rows["state"], ".")
+    check(rows["flags"].null_count() in (0, rows.height) and not (rows["flags"].cast(pl.String) == "").any())
+    return _of_program(rows, duration, scales)
+
+
+def _of_caddy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+    check((duration < _CADDYS_MAX_NS).all() and not rows["stamp"].null_count() and not rows["bytes"].null_count())
+    check(not rows["status"].null_count())
+    _check_texts(rows["method"], "^[!-~]*$")
+    _check_texts(rows["uri"], r"^[^\x00-\x1f]*$")
+    status = each(rows["status"], lambda code: status_of(code or "") or "abandoned", pl.String)
+    return _alone(status, duration)
 
 
 OF = {
@@ -188,5 +261,9 @@ OF = {
     "traefik text": Software(_duration, _of_traefik_text),
     "balancer": Software(_of_balancers_times, _of_balancer),
     "w3c": Software(_of_w3cs_times, _of_w3c),
+    "uwsgi": Software(_of_w3cs_times, _of_uwsgi, stamp=_of_uwsgis_stamps),
+    "rails": Software(_milliseconds, _of_rails),
+    "php": Software(_milliseconds, _of_php),
+    "caddy": Software(_of_w3cs_times, _of_caddy),
 }
 """By the `software` of a layout."""

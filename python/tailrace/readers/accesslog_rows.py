@@ -53,6 +53,8 @@ class Software:
     outcomes: Callable[[pl.DataFrame, Numbers, Mapping[str, int]], Outcomes]
     at_begin: bool = False
     """Its lines are stamped at the begin of a request, whatever others of the same form are."""
+    stamp: Callable[[pl.DataFrame], Numbers] | None = None
+    """The stamps, where the usual columns do not have them."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def of(rows: pl.DataFrame, software: Software, *, at_end: bool, scales: Mapping[
     timed = pl.Series(whole >= 0)
     untimed, rows, duration = int((~timed).sum()), rows.filter(timed), whole[timed.to_numpy()]
     check((duration < DURATION_MAX_NS).all())
-    stamp = _stamps(rows, scales)
+    stamp = _stamps(rows, scales) if software.stamp is None else software.stamp(rows)
     return Rows(
         begin=stamp - duration if at_end else stamp,
         duration=duration,
@@ -156,6 +158,8 @@ def is_utc(column: pl.Series) -> bool:
 def moments(column: pl.Series) -> pl.Series:
     """The moments of ISO 8601 texts in ns since the Unix epoch; null of null."""
     texts = column.cast(pl.String)
+    if not texts.null_count() and texts.str.contains(_LOCAL).all():
+        texts = texts.str.replace(" ", "T", literal=True).str.replace(",", ".", literal=True) + "Z"
     if is_utc(texts):
         return texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ", time_unit="ns", strict=False).cast(pl.Int64)
     return each(texts, lambda text: None if text is None else units.parse_moment(text), pl.Int64)
@@ -163,6 +167,7 @@ def moments(column: pl.Series) -> pl.Series:
 
 _DAY, _TIME = r"^(?:19[789]|20\d|21\d)\d-\d\d-\d\d$", r"^\d\d:\d\d:\d\d$"
 _UTC = r"^(?:19[789]|20\d|21\d)\d-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{1,9})?Z$"
+_LOCAL = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3,6}$"
 """Moments in the years of which nanoseconds fit, in UTC."""
 
 
@@ -171,10 +176,10 @@ def each(column: pl.Series, of: Callable[[str | None], object], dtype: pl.DataTy
     texts = column.cast(pl.String)
     different = texts.unique(maintain_order=True)
     try:
-        values = [of(text) for text in different]
-    except ValueError as error:
+        values = pl.Series([of(text) for text in different], dtype=dtype)
+    except (ValueError, TypeError, OverflowError) as error:  # the last two: a moment that does not fit
         raise UnusualError from error
-    return texts.replace_strict(different, pl.Series(values, dtype=dtype), return_dtype=dtype)
+    return texts.replace_strict(different, values, return_dtype=dtype)
 
 
 def _asked(rows: pl.DataFrame) -> pl.Series:

@@ -17,7 +17,7 @@ import re
 from datetime import UTC, datetime
 
 from tailrace import units
-from tailrace.readers import accesslog_cuts
+from tailrace.readers import accesslog_cuts, accesslog_programs
 from tailrace.readers.accesslog_layout import Layout
 from tailrace.readers.accesslog_lines import Form, Line, local_moment, size_of, status_of
 from tailrace.readers.elements import moment, number
@@ -28,14 +28,14 @@ _UWSGI = re.compile(
     r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] "
     r"([A-Z]{3,20}) (\S{0,4000}) => generated (\d{1,18}) bytes in (\d{1,9}) (msecs|micros)(?: \([^)]{0,40} (\d{3})\))?"
 )
-_RAILS = re.compile(rf"{_STAMP}\S{{0,10}}.{{0,300}}?Completed (\d{{3}}) .{{0,60}}? in (\d{{1,9}}(?:\.\d{{1,6}})?)ms")
+_RAILS = re.compile(rf"{_STAMP}\S{{0,10}}.{{0,300}}?Completed (\d{{3}}) .{{0,60}}? in (\d{{1,9}}(?:\.\d{{1,9}})?)ms")
 _LOGRAGE = re.compile(
     _STAMP + r"(?=.{0,300}?\bmethod=([A-Z]{3,20})\b)(?=.{0,3000}?\bpath=(\S{1,2000}))"
-    r"(?=.{0,3000}?\bstatus=(\d{3})\b).{0,5000}?\bduration=(\d{1,9}(?:\.\d{1,6})?)"
+    r"(?=.{0,3000}?\bstatus=(\d{3})\b).{0,5000}?\bduration=(\d{1,9}(?:\.\d{1,9})?)"
 )
 _PHP = re.compile(
     r"^\S{1,60} - \S{0,60} ?(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d) ([+-]\d{4}) \"([A-Z]{3,20}) ([^\"]{0,4000})\" "
-    r"(\d{3}) (?:\S{1,400} )?(\d{1,9}\.\d{3})(?: |$)"
+    r"(\d{3}) (?:\S{1,400} )?(\d{1,9}\.\d{3,6})(?: |$)"
 )
 
 
@@ -77,9 +77,14 @@ def _utc(text: str, form: str) -> int | None:
         return None
 
 
+def moment_of_c(text: str) -> int | None:
+    """The moment of `Fri Nov 20 16:49:00 2026`, in UTC."""
+    return _utc(text, "%a %b %d %H:%M:%S %Y")
+
+
 def _uwsgi(line: str) -> Line | None:
     match = _UWSGI.search(line)
-    begin = _utc(match[1], "%a %b %d %H:%M:%S %Y") if match else None
+    begin = moment_of_c(match[1]) if match else None
     if match is None or begin is None:
         return None
     duration = int(match[5]) * (units.MILLISECOND if match[6] == "msecs" else units.MICROSECOND)
@@ -113,7 +118,7 @@ def _php(line: str) -> Line | None:
 
 
 FORMS = (
-    Form(_uwsgi, at_end=False, zoneless=True, sparse=True),
-    Form(_rails, at_end=True, zoneless=True, sparse=True),
-    Form(_php, at_end=False),
+    Form(_uwsgi, at_end=False, zoneless=True, sparse=True, layout=accesslog_programs.uwsgi),
+    Form(_rails, at_end=True, zoneless=True, sparse=True, layout=accesslog_programs.rails),
+    Form(_php, at_end=False, layout=accesslog_programs.php),
 )

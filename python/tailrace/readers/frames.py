@@ -8,11 +8,11 @@ A file with one message and no length, such as the body of a request to `/v1/tra
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 
-from tailrace.bounds import EXPANSION, OTLP_MESSAGE
+from tailrace.bounds import EXPANSION, OTLP_MESSAGE, ZSTD_WINDOW_LOG
 from tailrace.readers import packed
 from tailrace.readers.source import Found, Source
 
@@ -42,10 +42,7 @@ def beginning(head: bytes) -> tuple[bytes, bool]:
 def _unpacked_beginning(data: bytes) -> bytes:
     if not data.startswith(_ZSTD):
         return data[:_EXAMINED]
-    try:
-        return zstd.ZstdDecompressor().decompress(data, max_length=_EXAMINED)
-    except zstd.ZstdError:
-        return b""
+    return _unpacked(data, _EXAMINED)[0]
 
 
 def messages(source: Source, found: Found) -> Iterator[bytes]:
@@ -99,14 +96,15 @@ class _Unpacking:
             found.lose("damaged elements", 1)
 
 
-def _unpacked(content: bytes) -> tuple[bytes, bool]:
-    """What a zstd frame holds, as far as it can be unpacked, and whether that is all of it."""
-    decoder, message = zstd.ZstdDecompressor(), bytearray()
-    with suppress(zstd.ZstdError):
-        while not decoder.eof and len(message) < OTLP_MESSAGE:
-            part = decoder.decompress(content, max_length=min(_AT_ONCE, OTLP_MESSAGE - len(message)))
-            content = b""
-            if not part and decoder.needs_input:
-                break
-            message += part
-    return bytes(message), decoder.eof
+def _unpacked(content: bytes, most: int = OTLP_MESSAGE) -> tuple[bytes, bool]:
+    """What zstd frames hold, as far as they can be unpacked and are not larger than `most`, and whether that is all of
+    them. The engine has the same rule (crates/core/src/spans/frames.rs)."""
+    message = bytearray()
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
+    try:
+        with zstd.ZstdFile(io.BytesIO(content), options=options) as file:
+            while part := file.read(min(_AT_ONCE, most + 1 - len(message))):
+                message += part
+    except (EOFError, zstd.ZstdError):
+        return bytes(message[:most]), False
+    return bytes(message[:most]), len(message) <= most

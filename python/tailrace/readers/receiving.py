@@ -8,6 +8,8 @@ has no rights.
 
 from __future__ import annotations
 
+import gzip
+import io
 import threading
 import zlib
 from collections.abc import Callable, Mapping
@@ -167,9 +169,9 @@ def _unpacked(body: bytes, encoding: str) -> bytes | None:
         return body
     if encoding != "gzip":
         return None
-    unpacking = zlib.decompressobj(wbits=31)
     try:
-        message = unpacking.decompress(body, OTLP_MESSAGE + 1)
-    except zlib.error:
+        with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+            message = file.read(OTLP_MESSAGE + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
         return None
-    return message if len(message) <= OTLP_MESSAGE and unpacking.eof else None
+    return message if len(message) <= OTLP_MESSAGE else None

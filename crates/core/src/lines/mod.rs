@@ -16,8 +16,11 @@ use arrow_array::builder::{Int64Builder, StringDictionaryBuilder};
 use arrow_array::types::UInt32Type;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::{ArrowError, Field as Column, Schema};
+use memchr::memmem::Finder;
+use memchr::{memchr, memchr2, memchr3};
 use serde::Deserialize;
 
+use crate::json::Parser;
 use values::Clock;
 
 /// Longer lines are left out.
@@ -43,6 +46,12 @@ pub enum Kind {
     Text,
     /// `GET /x?y HTTP/1.1` as the text `GET /x`.
     Request,
+    /// Anything up to the literal after it; without `=`, and with a space at the end. It has no column.
+    Until,
+    /// A value of JSON; it has no column.
+    Value,
+    /// A number of JSON, as a double that is printed with as few digits as name it, times 10⁹.
+    Double,
 }
 
 impl Kind {
@@ -62,6 +71,13 @@ pub struct Field {
     /// It ends before the first of these bytes, or at the end of the line. With a space among them, it also ends before
     /// a byte that is no printable ASCII.
     stop: String,
+    /// It ends after so many bytes at the latest.
+    #[serde(default = "any")]
+    most: usize,
+}
+
+fn any() -> usize {
+    usize::MAX
 }
 
 #[derive(Debug, Deserialize)]
@@ -106,7 +122,7 @@ impl Plan {
 pub fn cut(block: &[u8], plan: &Plan) -> Result<RecordBatch, ArrowError> {
     let layouts: Vec<_> = plan.layouts.iter().map(Ready::of).collect();
     let mut sheet = Sheet::of(plan);
-    for (number, line) in (0..).zip(block.split(|&byte| byte == b'\n')) {
+    for (number, line) in (0..).zip(lines_of(block)) {
         let end = line.iter().rposition(|&byte| byte != b'\r');
         let line = &line[..end.map_or(0, |last| last + 1)];
         if line.is_empty() || line.len() > LINE_MAX {
@@ -119,19 +135,82 @@ pub fn cut(block: &[u8], plan: &Plan) -> Result<RecordBatch, ArrowError> {
     sheet.into_batch(plan)
 }
 
-/// A layout with its stop bytes as tables.
+fn lines_of(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(block);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = memchr(b'\n', text);
+        rest = end.map(|at| &text[at + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
+/// A layout whose fields know where they end.
 struct Ready<'p> {
-    fields: Vec<(&'p Field, [bool; 256])>,
+    fields: Vec<(&'p Field, End<'p>)>,
     after: &'p [u8],
     whole: bool,
 }
 
+/// Where a field ends.
+enum End<'p> {
+    /// Before one of these bytes.
+    One(u8),
+    Two(u8, u8),
+    Three(u8, u8, u8),
+    Any(Box<[bool; 256]>),
+    /// Before this literal.
+    Literal(Box<Finder<'p>>),
+    /// After a value of JSON.
+    Value,
+}
+
+impl<'p> End<'p> {
+    fn of(field: &Field, next: &'p [u8]) -> Self {
+        match (field.kind, field.stop.as_bytes()) {
+            (Kind::Until, _) => End::Literal(Box::new(Finder::new(next))),
+            (Kind::Value, _) => End::Value,
+            (_, stops) if stops.contains(&b' ') => End::Any(Box::new(table(&field.stop))),
+            (_, &[one]) => End::One(one),
+            (_, &[one, two]) => End::Two(one, two),
+            (_, &[one, two, three]) => End::Three(one, two, three),
+            _ => End::Any(Box::new(table(&field.stop))),
+        }
+    }
+
+    /// The length of the field at the begin of this text; None: it is none.
+    fn length(&self, text: &[u8]) -> Option<usize> {
+        let found = match self {
+            End::One(one) => memchr(*one, text),
+            End::Two(one, two) => memchr2(*one, *two, text),
+            End::Three(one, two, three) => memchr3(*one, *two, *three, text),
+            End::Any(stops) => text.iter().position(|&byte| stops[usize::from(byte)]),
+            End::Literal(literal) => {
+                let gap = &text[..literal.find(text)?];
+                let fits = gap.ends_with(b" ") && memchr(b'=', gap).is_none();
+                return fits.then_some(gap.len());
+            }
+            End::Value => {
+                let mut parser = Parser::new(text);
+                parser.skip().ok()?;
+                Some(parser.position())
+            }
+        };
+        Some(found.unwrap_or(text.len()))
+    }
+}
+
 impl<'p> Ready<'p> {
     fn of(layout: &'p Layout) -> Self {
-        let fields = layout.fields.iter();
+        let after = layout.after.as_bytes();
+        let next = layout.fields.iter().skip(1);
+        let next = next.map(|field| field.before.as_bytes()).chain([after]);
+        let fields = layout.fields.iter().zip(next);
         Ready {
-            fields: fields.map(|field| (field, stops(&field.stop))).collect(),
-            after: layout.after.as_bytes(),
+            fields: fields
+                .map(|(field, next)| (field, End::of(field, next)))
+                .collect(),
+            after,
             whole: layout.whole,
         }
     }
@@ -140,12 +219,14 @@ impl<'p> Ready<'p> {
     fn read(&self, line: &[u8], sheet: &mut Sheet) -> bool {
         sheet.clear();
         let mut rest = line;
-        for (field, stops) in &self.fields {
+        for (field, end) in &self.fields {
             let Some(tail) = rest.strip_prefix(field.before.as_bytes()) else {
                 return false;
             };
-            let len = tail.iter().position(|&byte| stops[usize::from(byte)]);
-            let (text, left) = tail.split_at(len.unwrap_or(tail.len()));
+            let Some(len) = end.length(tail) else {
+                return false;
+            };
+            let (text, left) = tail.split_at(len.min(field.most));
             if !sheet.put(field, text) {
                 return false;
             }
@@ -158,7 +239,7 @@ impl<'p> Ready<'p> {
     }
 }
 
-fn stops(text: &str) -> [bool; 256] {
+fn table(text: &str) -> [bool; 256] {
     let mut stops = [false; 256];
     if text.contains(' ') {
         for byte in 0..=u8::MAX {
@@ -176,7 +257,7 @@ struct Sheet {
     numbers: Vec<Option<i64>>,
     texts: Vec<Option<(usize, usize)>>,
     /// What `texts` point into.
-    held: Vec<u8>,
+    held: String,
     clock: Clock,
     lines: Vec<u32>,
     columns: Vec<Values>,
@@ -199,7 +280,7 @@ impl Sheet {
         Sheet {
             numbers: vec![None; plan.columns.len()],
             texts: vec![None; plan.columns.len()],
-            held: Vec::new(),
+            held: String::new(),
             clock: Clock::default(),
             lines: Vec::new(),
             columns: columns.collect(),
@@ -215,7 +296,7 @@ impl Sheet {
     /// Takes the value of a field; false: it has none.
     fn put(&mut self, field: &Field, text: &[u8]) -> bool {
         let number = match field.kind {
-            Kind::Skip => return true,
+            Kind::Skip | Kind::Until | Kind::Value => return true,
             Kind::Word => return !text.first().is_some_and(u8::is_ascii_digit),
             Kind::Text => return self.hold(field, &[text]),
             Kind::Request => {
@@ -227,6 +308,7 @@ impl Sheet {
             Kind::Clock => self.clock.read(text, values::zoned).map(Some),
             Kind::ClockMs => self.clock.read(text, values::with_ms).map(Some),
             Kind::Decimal => values::decimal(text),
+            Kind::Double => values::double(text),
             Kind::Seconds => values::seconds(text),
             Kind::Integer => values::integer(text),
         };
@@ -242,12 +324,15 @@ impl Sheet {
     fn hold(&mut self, field: &Field, parts: &[&[u8]]) -> bool {
         let begin = self.held.len();
         for part in parts {
-            self.held.extend_from_slice(part);
+            let Ok(part) = std::str::from_utf8(part) else {
+                return false;
+            };
+            self.held.push_str(part);
         }
         if let Some(place) = field.column.and_then(|column| self.texts.get_mut(column)) {
             *place = Some((begin, self.held.len()));
         }
-        std::str::from_utf8(&self.held[begin..]).is_ok()
+        true
     }
 
     /// Appends the open row.
@@ -257,8 +342,7 @@ impl Sheet {
             match column {
                 Values::Numbers(numbers) => numbers.append_option(self.numbers[i]),
                 Values::Texts(texts) => {
-                    let held = self.texts[i].and_then(|(begin, end)| self.held.get(begin..end));
-                    let text = held.and_then(|bytes| std::str::from_utf8(bytes).ok());
+                    let text = self.texts[i].and_then(|(begin, end)| self.held.get(begin..end));
                     texts.append_option(text);
                 }
             }

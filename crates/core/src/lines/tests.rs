@@ -125,3 +125,62 @@ fn a_plan_without_its_columns_is_refused() {
     .unwrap();
     assert!(plan.fault().is_some());
 }
+
+/// Text of two bytes, ` until in `, a value, and a double.
+fn until() -> Plan {
+    serde_json::from_str(
+        r#"{"columns": [["day", true], ["took", false]],
+            "layouts": [{"fields": [
+                {"before": "", "kind": "text", "column": 0, "stop": "", "most": 2},
+                {"before": "", "kind": "until", "column": null, "stop": "", "most": 20},
+                {"before": "in ", "kind": "value", "column": null, "stop": ""},
+                {"before": ",", "kind": "double", "column": 1, "stop": ",}"}],
+              "after": "}", "whole": false}]}"#,
+    )
+    .unwrap()
+}
+
+#[test]
+fn fields_end_at_a_literal_after_a_value_and_after_their_length() {
+    let block = b"20 a b in {\"x\": [1, \"in }\"]},0.012929675}\n21 in null,7} more\n";
+    let batch = cut(block, &until()).unwrap();
+    let took = [Some(12_929_675), Some(7_000_000_000)];
+    assert_eq!(numbers(&batch, "took"), took);
+    let days = batch.column(1).as_dictionary::<UInt32Type>();
+    let texts: Vec<_> = days.values().as_string::<i32>().iter().collect();
+    assert_eq!(texts, [Some("20"), Some("21")]);
+}
+
+#[test]
+fn what_ends_elsewhere_is_left_out() {
+    for line in [
+        "20 a=b in 1,1}",
+        "20 ain 1,1}",
+        "20 a b c d e f g h i j k l in 1,1}",
+        "20 in [1,1}",
+        "20 in 1,1e3}",
+        "20 in 1,-1}",
+        "20 in 1,01}",
+        "20 in 1,.5}",
+        "20 in 1,5.}",
+        "20 in 1,}",
+    ] {
+        let batch = cut(line.as_bytes(), &until()).unwrap();
+        assert_eq!(batch.num_rows(), 0, "{line}");
+    }
+}
+
+#[test]
+fn doubles_are_as_others_print_them() {
+    let read = |text: &str| values::double(text.as_bytes());
+    assert_eq!(
+        read("1795193340.5241024"),
+        Some(Some(1_795_193_340_524_102_400))
+    );
+    // The double has fewer digits.
+    assert_eq!(
+        read("1795193340.52410249"),
+        Some(Some(1_795_193_340_524_102_400))
+    );
+    assert_eq!(read("0.0000001"), Some(Some(100)));
+}

@@ -122,6 +122,29 @@ pub fn seconds(text: &[u8]) -> Option<Option<i64>> {
     decimal(text)
 }
 
+/// `0.012929675` as the digits that name the double which is nearest to it, as programs print what they read.
+pub fn double(text: &[u8]) -> Option<Option<i64>> {
+    let padded = text.len() > 1 && text.starts_with(b"0") && !text.starts_with(b"0.");
+    if padded
+        || text.is_empty()
+        || !text
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'.')
+    {
+        return None;
+    }
+    if !text.contains(&b'.') {
+        return decimal(text);
+    }
+    let is_number = !text.starts_with(b".") && !text.ends_with(b".");
+    let number: f64 = std::str::from_utf8(text)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()?;
+    decimal(format!("{number}").as_bytes())
+}
+
 /// At most 18 digits, without leading zeros. `Some(None)`: `-`.
 pub fn integer(text: &[u8]) -> Option<Option<i64>> {
     if text == b"-" {

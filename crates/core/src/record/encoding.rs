@@ -183,7 +183,8 @@ fn plain_dictionary(column: &ArrayRef) -> std::result::Result<ArrayRef, ArrowErr
     )?))
 }
 
-pub(crate) fn plain_text(column: &ArrayRef) -> StringArray {
+/// Text of any Arrow kind.
+pub fn plain_text(column: &ArrayRef) -> StringArray {
     fn copied<T: ByteArrayType<Native = str>>(array: &GenericByteArray<T>) -> StringArray {
         array.iter().collect()
     }
