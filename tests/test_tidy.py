@@ -65,7 +65,7 @@ CORE_MAY_USE = {
     "rng": set[str](),
     "bounds": set[str](),
     "json": set[str](),
-    "lines": set[str](),
+    "lines": {"json"},
     "spans": {"bounds", "json"},
     "whole": {"error"},
     "saved": {"error"},

@@ -66,8 +66,8 @@ print(duckdb.sql('''
         max(p.timeUnixNano::BIGINT) FROM points GROUP BY 1, 2, 3, 4
 ''').fetchall())
 """
-TRACES = "found = traces.read([source.Source(Path(PATH))]); print(found.visits[0].height)"
-LOGS = "found = accesslog.read([source.Source(Path(PATH), 'web')]); print(found.visits[0].height)"
+TRACES = "found = traces.read([source.Source(Path(PATH))]); print(sum(frame.height for frame in found.visits))"
+LOGS = "found = accesslog.read([source.Source(Path(PATH), 'web')]); print(sum(frame.height for frame in found.visits))"
 SAMPLES = "found = otlpmetrics.read(source.Source(Path(PATH))); print(found.samples[0].height)"
 DECODE = """
 with tempfile.TemporaryDirectory() as folder:
