@@ -18,6 +18,7 @@ from tailrace.study.intervals import of_one_more
 from tailrace.twin import demands, paths
 from tailrace.twin.demands import Demand
 from tailrace.twin.gate import _counted
+from tailrace.twin.machines import Machines
 from tailrace.twin.spread import needed
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Kind, Tree
@@ -142,6 +143,14 @@ def test_the_workers_of_a_caller_are_no_pool(tmp_path: Path) -> None:
     stall = {"kind": "freeze", "place": "app", "at": "5 s", "for": "700 ms"}
     found = twin.learn(recorded(tmp_path, tiers=tiers, interactions=pages, stalls=[stall]))
     assert found.experiment.tiers["web"].calls["app"].pool == 0
+
+
+def test_of_a_tier_some_servers_share_a_node_and_others_have_their_own() -> None:
+    machines = Machines({"app1": "box", "db": "box"}, {"app1": 2.0, "app2": 1.0, "db": 2.0, "web": 1.0})
+    found = Structure({"web": ("web",), "app": ("app1", "app2"), "db": ("db",)}, {})
+    assert machines.of_tier(("app1", "app2")) == {"node": ["box", "node of app2"]}
+    one, two = {"cores": 1.0}, {"cores": 2.0}
+    assert machines.nodes(found) == {"web": one, "box": two, "node of app2": one}
 
 
 def test_a_disk_is_busy_for_a_server_without_visits_too(tmp_path: Path) -> None:

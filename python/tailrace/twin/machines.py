@@ -33,13 +33,18 @@ class Machines:
     """Of each server's node."""
 
     def nodes(self, found: Structure) -> dict[str, Any]:
-        """`[nodes]`: the name of a tier means its own nodes."""
+        """`[nodes]`: the name of a tier means its own nodes. A tier of which some servers share a node names all."""
         own = {
             tier: {"cores": self.cores[servers[0]]}
             for tier, servers in found.members.items()
             if not set(servers) & self.shared.keys()
         }
-        return own | {node: {"cores": self.cores[server]} for server, node in self.shared.items()}
+        named = {
+            name: {"cores": self.cores[server]}
+            for servers in found.members.values()
+            for server, name in zip(servers, self.of_tier(servers).get("node", ()), strict=False)
+        }
+        return own | named
 
     def of_tier(self, servers: tuple[str, ...]) -> dict[str, Any]:
         """The key `node` of a tier of which any server shares its node."""
