@@ -1,11 +1,11 @@
-"""Clients of the fleet: twelve for each address ask its web server, each every four seconds, for ever."""
+"""Clients of the fleet: eight for each address ask its web server, each every four seconds, for ever."""
 
 import http.client
 import sys
 import threading
 import time
 
-CLIENTS, PAUSE_S = 12, 4.0
+CLIENTS, PAUSE_S = 8, 4.0
 
 
 def ask(address: str, first_s: float) -> None:
