@@ -69,7 +69,7 @@ PROTOCOLS = frozenset(
     )
 )
 POLICIES = frozenset(
-    ("round_robin", "random", "least_connections", "peak_ewma", "requests", "total_request", "current_load")
+    ("round_robin", "random", "least_connections", "peak_ewma", "prequal", "requests", "total_request", "current_load")
 )
 MAKERS = frozenset({"tailrace", "tailrace sim", "tailrace record", "tailrace load", "tailrace testbed"})
 

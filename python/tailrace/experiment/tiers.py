@@ -26,6 +26,7 @@ Policy = Literal[
     "power_of_two",
     "peak_ewma",
     "shortest_queue",
+    "prequal",
 ]
 
 
@@ -152,7 +153,8 @@ class Call(Table):
     """Which candidate receives a call. mod_jk's default is total_request (`balancers` II-A); its sessions is the same
     where clients have none, as RUBBoS's. least_connections, power_of_two and peak_ewma count calls that have their
     connection, as mod_jk's own do; calls that wait at a pool are not counted. Ties are broken in turn, those of
-    power_of_two by the first drawn."""
+    power_of_two by the first drawn. prequal asks three drawn candidates for the requests inside and their response
+    time: of those without unusually many inside (hot), the fastest is taken (Wydrowski et al., NSDI 2024)."""
     decay: Positive = 10_000_000_000
     """For peak_ewma: how long response times are remembered; Finagle's default. The cost of a candidate is this mean,
     decayed since the last answer, times one more than its outstanding calls; a longer response time counts at once, in

@@ -7,6 +7,7 @@
 //! only a failed connection does that.
 
 use super::plan::Policy;
+use super::prequal::{Prequal, NEWEST};
 use super::states::States;
 use crate::rng::Stream;
 
@@ -20,6 +21,7 @@ pub struct Balancer {
     turn: usize,
     maintained: i64,
     looked: i64,
+    prequal: Prequal,
 }
 
 #[derive(Clone, Default)]
@@ -27,7 +29,7 @@ struct Candidate {
     /// mod_jk's `lb_value`.
     value: f64,
     out: u32,
-    /// Peak EWMA of the response time, ns, and when it was last updated.
+    /// Mean of the response time as the policy forms it, ns, and when it was last updated.
     response: f64,
     since: i64,
     /// Requests inside the server at the last reading.
@@ -44,6 +46,7 @@ impl Balancer {
             turn: 0,
             maintained: 0,
             looked: i64::MIN,
+            prequal: Prequal::default(),
         }
     }
 
@@ -54,7 +57,7 @@ impl Balancer {
             | Policy::TotalTraffic
             | Policy::CurrentLoad
             | Policy::Sessions => self.candidates[candidate].value,
-            Policy::PeakEwma { .. } => self.candidates[candidate].response,
+            Policy::PeakEwma { .. } | Policy::Prequal => self.candidates[candidate].response,
             Policy::ShortestQueue { .. } => f64::from(self.candidates[candidate].seen),
             _ => f64::from(self.candidates[candidate].out),
         }
@@ -62,7 +65,7 @@ impl Balancer {
 
     /// Whether the policy draws the candidates that it compares.
     pub fn draws(&self) -> bool {
-        matches!(self.policy, Policy::PowerOfTwo)
+        matches!(self.policy, Policy::PowerOfTwo | Policy::Prequal)
     }
 
     /// A candidate that is not in `tried`. `inside`: requests in a candidate now.
@@ -73,7 +76,7 @@ impl Balancer {
         stream: &mut Stream,
         inside: impl Fn(usize) -> u32,
     ) -> Option<u32> {
-        self.prepare(now, inside);
+        self.prepare(now, &inside);
         let n = self.candidates.len();
         let may = |i: &usize| tried & 1 << i == 0;
         let eligible = (0..n).filter(may).count();
@@ -83,6 +86,12 @@ impl Balancer {
         let nth = |k: usize| (0..n).filter(may).nth(k);
         let chosen = match self.policy {
             Policy::Random => nth(stream.below(eligible as u32) as usize),
+            Policy::Prequal => {
+                let candidates = &self.candidates;
+                let response = |i: usize| candidates[i].response;
+                let all = (0..n).filter(may).collect();
+                self.prequal.choose(all, stream, inside, response)
+            }
             Policy::PowerOfTwo => {
                 let a = stream.below(eligible as u32) as usize;
                 let b = if eligible > 1 {
@@ -116,7 +125,7 @@ impl Balancer {
             may.fold(0, |bits: u32, i| bits | 1 << i)
         };
         match self.policy {
-            Policy::Random | Policy::RoundRobin => bits(&|_| true),
+            Policy::Random | Policy::RoundRobin | Policy::Prequal => bits(&|_| true),
             // Each candidate can be drawn with one that is not better, but for the worst of all.
             Policy::PowerOfTwo => {
                 let most = self.candidates.iter().map(|c| c.out).max().unwrap_or(0);
@@ -170,7 +179,7 @@ impl Balancer {
                 c.response * libm::exp(-age) * f64::from(c.out + 1)
             }
             Policy::ShortestQueue { .. } => f64::from(c.seen),
-            Policy::RoundRobin | Policy::Random | Policy::PowerOfTwo => 0.0,
+            Policy::RoundRobin | Policy::Random | Policy::PowerOfTwo | Policy::Prequal => 0.0,
         }
     }
 
@@ -244,6 +253,7 @@ impl Balancer {
         c.out = c.out.saturating_sub(1);
         match self.policy {
             Policy::CurrentLoad => c.value = (c.value - 1.0).max(0.0),
+            Policy::Prequal => c.response += (took as f64 - c.response) * NEWEST,
             Policy::PeakEwma { decay } => {
                 let weight = libm::exp(-((now - c.since) as f64) / decay as f64);
                 let took = took as f64;

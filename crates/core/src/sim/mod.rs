@@ -25,6 +25,7 @@ mod limiter;
 mod monitor;
 pub mod plan;
 mod pool;
+mod prequal;
 mod program;
 mod queue;
 mod server;

@@ -397,6 +397,8 @@ pub enum Policy {
     ShortestQueue {
         every: i64,
     },
+    /// Of a few drawn candidates, the fastest without unusually many requests inside.
+    Prequal,
 }
 
 /// What a call does if its candidate's pool is empty.

@@ -34,5 +34,6 @@ REMEDY = Remedy(
     _options,
     "setting",
     "A candidate that answers fast because it fails attracts calls under policies that follow the load.",
-    "balancers IV (current_load); power of two choices, peak EWMA and least connections are today's practice",
+    "balancers IV (current_load); power of two choices, peak EWMA, least connections and Prequal's are today's "
+    "practice",
 )
