@@ -229,7 +229,11 @@ class Replay:
         serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for."""
 
     def serve_as(self, other: Replay) -> None:
-        """Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores."""
+        """Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores, and accept as it
+        does."""
+
+    def accept_above(self, server: int, share: float) -> None:
+        """Let this server accept nothing with less than this share of its speed."""
 
     def take_turns(self) -> None:
         """Measure the works of servers that may be event loops, and whose visits leave in order, as served in turn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tailrace import sim
@@ -56,3 +57,14 @@ def test_clients_that_had_to_wait_are_no_burst(
 def test_repeated_requests_do_not_hide_that_more_came_for_a_time(tmp_path: Path) -> None:
     changing = {"kind": "modulated", "rates": [80.0, 400.0], "stays": ["4 s", "1 s"], "interaction": "page"}
     assert beyond(tmp_path / "run", changing | {"timeout": "1 s", "retries": 1}, compute="8 ms", stalls=()) > 100
+
+
+@pytest.mark.parametrize(("missing", "found"), [(0, 150), (150, 0)], ids=["beyond the usual", "they make up"])
+def test_requests_that_make_up_for_missing_ones_are_no_burst(missing: int, found: int) -> None:
+    """Ten come in each step; 150 more come in one step, right after a lull in which none came."""
+    counts = np.full(400, 10)
+    counts[200 - missing // 10 : 200] = 0
+    counts[200] += 150
+    stretches = bursts._stretches(counts, 10.0)
+    beyond_usual = sum(int(counts[begin:end].sum()) - 10 * (end - begin) for begin, end in stretches)
+    assert beyond_usual == pytest.approx(found, abs=15)

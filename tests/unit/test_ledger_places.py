@@ -115,6 +115,9 @@ SYSTEMS = {
     "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
     "compute by themselves": chain({"compute": "0.8 s", "scv": 0}, workers=60, reports=2),
 }
+SYSTEMS["no proxy"] = chain({"compute": "0.5 ms"}, workers=10, reports=11, stalls=(FREEZE,))
+SYSTEMS["no proxy"]["workloads"]["users"] |= {"interaction": "query", "entry": "app"}
+SYSTEMS["no proxy"]["workloads"]["reports"] |= {"interaction": "report", "entry": "app"}
 SYSTEMS["memory"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"kind": "memory"},))
 SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"place": "db"},))
 SYSTEMS["all wait"]["tiers"]["web"]["workers"] = SYSTEMS["all wait"]["tiers"]["app"]["backlog"] = 400
@@ -231,9 +234,15 @@ def test_visits_that_compute_for_long_are_charged_with_their_own_slowness() -> N
     assert {(one.origin, one.cause) for one in found.episodes} == {("app", "own-work")}
 
 
-@pytest.mark.parametrize(("later_ms", "held"), [(0, True), (300, False)], ids=["until then", "for longer"])
-def test_clients_that_sent_nothing_are_charged_if_the_server_went_on_when_they_left(later_ms: int, held: bool) -> None:
-    run = bare(_simulated("short reports"))
+@pytest.mark.parametrize(
+    ("system", "later_ms", "held"),
+    [("no proxy", 0, True), ("no proxy", 300, False), ("short reports", 0, False)],
+    ids=["until then", "for longer", "those of a recorded server"],
+)
+def test_clients_that_sent_nothing_are_charged_if_the_server_went_on_when_they_left(
+    system: str, later_ms: int, held: bool
+) -> None:
+    run = bare(_simulated(system))
     left = run.visits().filter(pl.col("server").cast(pl.String) == "app").collect()["departure"].sort()
     until = int(left[int(left.diff().arg_max())])
     silences = tuple((until - (700 - k) * MS, until + (later_ms - 1) * MS) for k in range(10))

@@ -182,7 +182,8 @@ impl Replay {
         }))
     }
 
-    /// Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores.
+    /// Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores, and
+    /// accept as it does.
     fn serve_as(&mut self, py: Python<'_>, other: PyRef<'_, Replay>) -> PyResult<()> {
         let theirs = Arc::clone(&other.network);
         if theirs.limits.len() != self.servers.len() {
@@ -193,12 +194,22 @@ impl Replay {
             let (parts, grid) = (&network.program.parts, network.grid);
             let each = network.limits.iter_mut().zip(&mut self.servers);
             for (server, ((limits, shared), theirs)) in each.zip(&theirs.limits).enumerate() {
+                limits.still = theirs.still;
                 if theirs.in_turn {
                     (limits.in_turn, limits.cores) = (true, theirs.cores);
                     *shared = Capacity::of(parts, server as u32, theirs.cores, grid, true);
                 }
             }
         });
+        Ok(())
+    }
+
+    /// Let this server accept nothing with less than this share of its speed.
+    fn accept_above(&mut self, server: usize, share: f64) -> PyResult<()> {
+        let limits = &mut Arc::make_mut(&mut self.network).limits;
+        let one = limits.get_mut(server);
+        one.ok_or_else(|| PyValueError::new_err("no such server"))?
+            .still = share;
         Ok(())
     }
 
@@ -435,6 +446,7 @@ fn limits(py: Python<'_>, servers: &Bound<'_, PyAny>) -> PyResult<Vec<Limits>> {
         workers: workers[i],
         accept: accept[i],
         inside: inside[i],
+        still: 0.0,
     };
     Ok((0..cores.len()).map(one).collect())
 }

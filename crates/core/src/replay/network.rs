@@ -19,9 +19,11 @@ pub struct Limits {
     pub accept: u32,
     /// Places for all visits inside.
     pub inside: u32,
+    /// With less than this share of its speed, the server accepts nothing.
+    pub still: f64,
 }
 
-/// A server with less than this share of its speed accepts nothing; the last step of a stop may
+/// No server accepts anything with less than this share of its speed; the last step of a stop may
 /// have such a share.
 const STANDS_STILL: f64 = 0.02;
 const NOBODY: u32 = u32::MAX;
@@ -317,11 +319,8 @@ impl<'a> State<'a> {
     /// When a stopped server continues; None if it works.
     fn stops(&self, place: usize, now: i64) -> Option<i64> {
         let (grid, capacity) = (self.net.grid, &self.capacity[place]);
-        let still = |step: usize| {
-            capacity
-                .get(step)
-                .is_some_and(|&share| share < STANDS_STILL)
-        };
+        let least = self.net.limits[place].still.max(STANDS_STILL);
+        let still = |step: usize| capacity.get(step).is_some_and(|&share| share < least);
         let mut step = grid.at(now);
         if !still(step) {
             return None;

@@ -244,6 +244,27 @@ fn a_full_queue_loses_attempts_which_come_back_on_the_schedule() {
 }
 
 #[test]
+fn a_server_whose_acceptor_starves_accepts_nothing_while_it_is_slow() {
+    let found = visits(&[(100, 205), (101, 206), (102, 207)]);
+    let slow: Vec<f64> = stopped(100, 200)
+        .iter()
+        .map(|share| share.max(0.03))
+        .collect();
+    let lost = |still: f64| {
+        let limits = Limits {
+            accept: 2,
+            still,
+            ..one_core()
+        };
+        let system = System::of(found.clone(), vec![limits]);
+        let slow = std::slice::from_ref(&slow);
+        system.run(slow, slow, &[]).lost
+    };
+    assert_eq!(lost(0.0), [0; 3], "it accepts while it works");
+    assert_eq!(lost(0.25), [0, 0, 1], "two wait to be accepted");
+}
+
+#[test]
 fn a_stopped_server_accepts_nothing() {
     let limits = Limits {
         workers: 10,

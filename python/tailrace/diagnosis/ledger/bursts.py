@@ -8,8 +8,9 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import Numbers, Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.units import SECOND
 
@@ -24,14 +25,20 @@ SIGMAS = 5.0
 """By chance, a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
 HEAVY = 2.0
 """Requests that take up to twice the mean bring no more work than the square root law of their number allows for."""
+LULL_SIGMAS = 2.0
+"""By chance, requests are missing by more than two standard deviations in one of 40 stretches."""
+LULLS = tuple(2**k for k in range(7))
+"""These are lengths of lulls in steps, from 10 to 640 ms: those of the stalls that hold requests back."""
 LEAST = 8
 """For fewer requests, the square root law is no bound."""
 
 
 def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
     """Return the visits that are requests of clients beyond the usual number. `calm` says which steps are calm. Visits
-    that were `repeated` do not count, because they came only because others were slow."""
-    roots = np.setdiff1d(np.flatnonzero(recorded.parent < 0), repeated)
+    that were `repeated` do not count, because they came only because others were slow. Connections on which a client
+    sent nothing are no requests."""
+    asked = (recorded.parent < 0) & ~recorded.names.are(silences.NAME)
+    roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     heavy = _heavy(recorded, calm, roots)
     steps = _loaded(recorded, roots)
@@ -107,7 +114,9 @@ def _waited(recorded: Recorded, requests: Times, steps: int) -> float:
 
 def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
     """Return the stretches of steps in which far more requests came than usual. Each has its first step and the step
-    after its last."""
+    after its last. Requests that make up for those that were missing just before did not come beyond the usual
+    number."""
+    missing = _missing(counts, usual)
     found: list[tuple[int, int]] = []
     walk, top, begin, at = 0.0, 0.0, 0, 0
     for step, count in enumerate(counts.tolist()):
@@ -117,9 +126,20 @@ def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
         if walk > top:
             top, at = walk, step
         if walk <= top / 2 or step == len(counts) - 1:
-            if top >= max(LEAST, SIGMAS * sqrt(usual * (at + 1 - begin) + 1.0)):
+            if top - missing[begin] >= max(LEAST, SIGMAS * sqrt(usual * (at + 1 - begin) + 1.0)):
                 found.append((begin, at + 1))
             walk = 0.0
+    return found
+
+
+def _missing(counts: Times, usual: float) -> Shares:
+    """Return how many requests were missing just before each step. It is 0 where chance makes as many of the usual
+    rate."""
+    sums = np.concatenate(([0.0], np.cumsum(counts)))
+    found = np.zeros(len(counts))
+    for steps in LULLS:
+        few = usual * steps - (sums[steps:-1] - sums[: -1 - steps])
+        found[steps:] = np.maximum(found[steps:], np.where(few > LULL_SIGMAS * sqrt(usual * steps), few, 0.0))
     return found
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.finding import UNKNOWN
+from tailrace.diagnosis.ledger import accepting
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
 from tailrace.diagnosis.ledger.books import Books
 from tailrace.diagnosis.ledger.extract import Extract
@@ -162,6 +163,7 @@ class _Bench:
         self.replays = replays
         self.account = account
         self.groups = groups
+        accepting.decide(seen, account)
         self.removable = Removable.of(seen, account)
         self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
 
