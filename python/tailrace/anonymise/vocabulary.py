@@ -112,6 +112,7 @@ LOSSES = re.compile(
             "segments of connections beyond the limit of open ones",
             "segments that could not be read",
             "segments with numbers that are not of their connection",
+            "spans of traces that have too many",
             "spans that came twice",
             "spans that end before they begin",
             "spans without an id, a time or a service",
