@@ -201,6 +201,7 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
             names,
             ids,
             flags,
+            flags,
             none,
             none,
             (S,),

@@ -46,6 +46,11 @@ FEW = 0.25
 reason may make this visit slow."""
 ALIKE = 0.05
 """Two visits differ by less than a twentieth if they wait for the same timer or compute the same."""
+LOGIN = "LOGIN"
+"""This is the name of the first visit on a connection to a database (crates/core/src/capture/wire)."""
+SPREAD = 1.5
+"""Visits that wait for the same timer or compute the same share a machine with others. So the longest of them takes up
+to a half longer than the shortest."""
 CHANCE = 0.01
 """If chance produces something in less than one of a hundred stalls, it does not count as chance."""
 HELD = 0.5
@@ -283,7 +288,8 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
-    passed = np.where(_released(here, long) | (here.alone < here.least), 0.0, _passed(here, long))
+    waited = _released(here, long) | _opens(here) | (here.alone < here.least)
+    passed = np.where(waited, 0.0, _passed(here, long))
     passed = np.where(passed > 0, passed, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | _named(here, long))
     lasts = np.where(passed > 0, passed, here.work)
@@ -293,13 +299,25 @@ def _heavy(here: _Here) -> Mask:
     for name in np.unique(here.name[of_itself]).tolist():
         mine = here.name == name
         known = of_itself & mine
-        found |= long & mine & (_near(here.work, lasts[known]) | _near(here.lasted, here.lasted[known]))
+        works, times = _alike(lasts[known]), _alike(here.lasted[known])
+        found |= long & mine & (_near(here.work, works) | _near(here.lasted, times))
     return found
+
+
+def _alike(known: Shares | Times) -> Shares | Times:
+    """Return those of these lengths that belong to a kind of visits that all take as long. Neighbours in the order of
+    lengths that differ by less than a twentieth are of one kind. Where such a kind goes on to lengths much longer than
+    its shortest, the lengths vary, and another visit has one of them by chance."""
+    ordered = np.sort(known)
+    kinds = np.split(ordered, np.flatnonzero(np.diff(ordered) > ALIKE * ordered[1:]) + 1)
+    return np.concatenate([kind for kind in kinds if len(kind) and kind[-1] <= SPREAD * kind[0]] or [ordered[:0]])
 
 
 def _near(lasted: Shares | Times, known: Shares | Times) -> Mask:
     """Return which visits took as long as one of `known`. Visits that compute the same agree in time at full speed.
     Visits that wait for the same thing agree in clock time."""
+    if not len(known):
+        return np.zeros(len(lasted), dtype=bool)
     ordered = np.sort(known)
     at = np.searchsorted(ordered, lasted)
     near = [np.abs(ordered[np.clip(at - k, 0, len(ordered) - 1)] - lasted) for k in (0, 1)]
@@ -325,6 +343,12 @@ def _passed(here: _Here, long: Mask) -> Shares:
             few = long_before[last] - long_before[came] <= FEW * (last - came)
             found[i] = served if few and served >= max(here.least, (end - begin) * PASSED) else 0
     return found
+
+
+def _opens(here: _Here) -> Mask:
+    """Return which visits open a connection. They wait in the accept queue, where visits on open connections pass
+    them."""
+    return np.char.startswith(here.labels, LOGIN)[here.name]
 
 
 def _released(here: _Here, long: Mask) -> Mask:

@@ -94,6 +94,8 @@ class Recorded:
     request: NDArray[np.uint64]
     """This is the request at the root of each visit, or 0 if it is unknown."""
     may_drop: Flags
+    lost: Flags
+    """This shows for each visit whether its sender repeated packets to the server."""
     client: Times
     """This is the number of the client that sent each request, or -1 where it is not known, and for other visits."""
     follows: Times
@@ -181,6 +183,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         _names(view, rows),
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows, server),
+        rows["lost"].fill_null(False).to_numpy().astype(np.uint8),
         client,
         _follows(client, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
@@ -222,6 +225,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             "start",
             "departure",
             pl.col("drops").fill_null(0),
+            lost=pl.any_horizontal(pl.col("drops", "data_drops").fill_null(0) > 0),
             bytes=pl.sum_horizontal("bytes_in", "bytes_out").cast(pl.UInt64),
         )
         .collect()
@@ -242,6 +246,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             start="end",
             departure="end",
             drops=pl.col("drops").cast(rows.schema["drops"]),
+            lost=pl.lit(True),
             bytes=pl.lit(0, pl.UInt64),
         )
     )

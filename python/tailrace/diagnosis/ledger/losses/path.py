@@ -33,7 +33,8 @@ def find(seen: Seen, server: str) -> Loss | None:
     if recorded is None or not refusals:
         return None
     took = recorded.arrival - recorded.sent
-    late = np.flatnonzero((recorded.server == recorded.number[server]) & (2 * took >= REPEATED_NS))
+    late = (recorded.server == recorded.number[server]) & (recorded.lost > 0) & (2 * took >= REPEATED_NS)
+    late = np.flatnonzero(late)
     late = late[~_refused(seen, server, recorded, late)]
     if not len(late):
         return None
