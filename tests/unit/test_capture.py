@@ -16,6 +16,7 @@ from tailrace import _core, readers
 from tailrace.errors import InputError, OutputError, TailraceError, UsageError
 from tailrace.readers import capture
 from tailrace.readers.decoding import PROTOCOLS
+from tailrace.readers.segments import PACKETS as SEGMENT
 from tailrace.units import SECOND
 
 PCAP = b"\xd4\xc3\xb2\xa1\2\0\4\0" + bytes(9) + b"\1\0\0\1\0\0\0"
@@ -50,7 +51,7 @@ def test_the_report_becomes_topology_clocks_losses_and_notes(
     second = tmp_path / "more.pcap"
     second.write_bytes(PCAP)
     run = readers.read(packets, second, servers={"web": "10.0.0.3:80", "db": "10.0.0.9:1"}, out=tmp_path / "run")
-    assert told == [{"servers": {"web": "10.0.0.3:80", "db": "10.0.0.9:1"}}]
+    assert told == [{"servers": {"web": "10.0.0.3:80", "db": "10.0.0.9:1"}, "segment": SEGMENT}]
     server = run.topology.server("web")
     assert server is not None
     assert (server.tier, server.protocol, server.node) == (1, "http", "10.0.0.3")
@@ -84,7 +85,8 @@ def test_what_a_port_speaks_can_be_said(packets: Path, tmp_path: Path, monkeypat
     replace_engine(monkeypatch, engine)
     readers.read(packets, protocols={9000: "fastcgi"}, out=tmp_path / "run")
     readers.read(packets, keep_queries=True, out=tmp_path / "kept")
-    assert told == [{"servers": {}, "protocols": {"9000": "fastcgi"}}, {"servers": {}, "keep_queries": True}]
+    ports, queries = {"protocols": {"9000": "fastcgi"}}, {"keep_queries": True}
+    assert told == [{"servers": {}, "segment": SEGMENT} | each for each in (ports, queries)]
     for protocols in ({9000: "gopher"}, {0: "http"}, {65536: "http"}):
         with pytest.raises(UsageError, match="--protocol"):
             readers.read(packets, protocols=protocols, out=tmp_path / "other")

@@ -82,6 +82,8 @@ impl Replay {
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
         let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);
         let follows: Vec<i64> = column(py, visits, "follows")?;
+        let repeats: Vec<i64> = column(py, visits, "repeats")?;
+        let patience: Vec<i64> = column(py, visits, "patience")?;
         let bytes: Vec<u64> = column(py, visits, "bytes")?;
         let lengths = [
             may_drop.len(),
@@ -89,11 +91,16 @@ impl Replay {
             held.len(),
             choice.len(),
             follows.len(),
+            repeats.len(),
+            patience.len(),
             bytes.len(),
         ];
         let fits = lengths.iter().all(|&n| n == columns.len())
             && may_turn.len() == limits.len()
-            && follows.iter().all(|&before| before < columns.len() as i64)
+            && follows
+                .iter()
+                .chain(&repeats)
+                .all(|&before| before < columns.len() as i64)
             && choices
                 .iter()
                 .flatten()
@@ -121,6 +128,8 @@ impl Replay {
                     grid,
                     may_drop,
                     follows,
+                    repeats,
+                    patience,
                     schedule,
                     pool,
                     pools,

@@ -44,6 +44,10 @@ pub struct Network {
     /// For a root, the index of the root after whose answer its client sent it, or -1. The recorded
     /// time between the two is kept.
     pub follows: Vec<i64>,
+    /// For a root that its client sent because an earlier one was slow, the index of that root, or -1;
+    /// and how long its client waited for it. If that root is answered sooner, this one is not sent.
+    pub repeats: Vec<i64>,
+    pub patience: Vec<i64>,
     /// When a lost attempt is repeated, counted from the first; after the last of these the sender
     /// gives up.
     pub schedule: Vec<i64>,
@@ -267,6 +271,16 @@ impl<'a> State<'a> {
         }
     }
 
+    /// Whether the root that this one repeats was answered while its client still waited.
+    fn is_needless(&self, visit: u32) -> bool {
+        let is_new = self.out.lost[visit as usize] == 0;
+        is_new
+            && usize::try_from(self.net.repeats[visit as usize]).is_ok_and(|before| {
+                let took = self.out.departure[before].saturating_sub(self.out.sent[before]);
+                self.out.departure[before] < NEVER && took < self.net.patience[visit as usize]
+            })
+    }
+
     /// The first attempt to reach the server of a visit.
     pub(super) fn attempts(&mut self, visit: u32, now: i64) {
         let arrives = self.is_sent(visit, now);
@@ -283,6 +297,9 @@ impl<'a> State<'a> {
     }
 
     fn arrives(&mut self, visit: u32, now: i64) {
+        if self.is_needless(visit) {
+            return self.leaves(visit, now);
+        }
         let place = self.place(visit);
         let (limits, server) = (self.net.limits[place], &self.servers[place]);
         let waiting = server.accept_queue.len() as u32;

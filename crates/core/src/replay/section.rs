@@ -7,9 +7,11 @@ impl Network {
     /// before `first`. A call or a preceding root that is not among them does not exist there.
     pub fn section(&self, rows: &[u32], first: usize) -> Network {
         let (program, works) = self.programs(rows);
-        let before = |&row: &u32| {
-            let before = u32::try_from(self.follows[row as usize]).ok();
-            place(rows, before).map_or(-1, i64::from)
+        let among = |roots: &[i64]| -> Vec<i64> {
+            let one = |&row: &u32| place(rows, u32::try_from(roots[row as usize]).ok());
+            rows.iter()
+                .map(|row| one(row).map_or(-1, i64::from))
+                .collect()
         };
         Network {
             visits: self.visits.of(rows),
@@ -18,7 +20,9 @@ impl Network {
             limits: self.limits.clone(),
             grid: self.grid.since(first),
             may_drop: only(&self.may_drop, rows),
-            follows: rows.iter().map(before).collect(),
+            follows: among(&self.follows),
+            repeats: among(&self.repeats),
+            patience: only(&self.patience, rows),
             schedule: self.schedule.clone(),
             pool: only(&self.pool, rows),
             pools: self.pools.clone(),

@@ -30,6 +30,7 @@ struct System {
     limits: Vec<Limits>,
     may_drop: Vec<bool>,
     follows: Vec<i64>,
+    repeats: Vec<i64>,
     pool: Vec<u32>,
     pools: Vec<u32>,
     held: Vec<u32>,
@@ -48,6 +49,7 @@ impl System {
             limits,
             may_drop: vec![true; n],
             follows: vec![-1; n],
+            repeats: vec![-1; n],
             pool: none.clone(),
             pools: vec![],
             held: none.clone(),
@@ -87,6 +89,8 @@ impl System {
             grid: grid(),
             may_drop: self.may_drop.clone(),
             follows: self.follows.clone(),
+            repeats: self.repeats.clone(),
+            patience: vec![500 * MS; self.visits.len()],
             schedule: vec![1000 * MS, 3000 * MS],
             pool: self.pool.clone(),
             pools: self.pools.clone(),
@@ -262,6 +266,22 @@ fn a_server_whose_acceptor_starves_accepts_nothing_while_it_is_slow() {
     };
     assert_eq!(lost(0.0), [0; 3], "it accepts while it works");
     assert_eq!(lost(0.25), [0, 0, 1], "two wait to be accepted");
+}
+
+#[test]
+fn a_request_is_sent_again_only_if_the_first_is_slow() {
+    let mut system = System::of(visits(&[(100, 810), (600, 820)]), vec![one_core()]);
+    system.repeats[1] = 0;
+    let (recorded, without) = ([stopped(100, 800)], [full()]);
+    let slow = system.run(&recorded, &recorded, &[]);
+    assert!(slow.departure.iter().all(|&left| left >= 800 * MS));
+    let quick = system.run(&recorded, &without, &[]);
+    assert!(quick.departure[0] < 150 * MS);
+    assert_eq!(
+        (quick.arrival[1], quick.departure[1]),
+        (NEVER, 600 * MS),
+        "it is not sent"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace._core import Replay
 from tailrace.diagnosis import tasks
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import delays, limits, places, policies
+from tailrace.diagnosis.ledger import delays, limits, places, policies, retries
 from tailrace.diagnosis.ledger.losses import (
     CAPACITY,
     CAUSES,
@@ -74,6 +74,7 @@ class Account:
     capacity: NDArray[np.float64]
     workers: Numbers
     """It holds the number of workers or places of each server, or 0 where it is not known."""
+    repeated: retries.Repeated
     taken: dict[Line, Shares] = field(default_factory=dict)
     claimed: dict[Line, Shares] = field(default_factory=dict)
     """This is what each line would have taken if it had been the only one."""
@@ -132,9 +133,10 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     losses |= _losses(seen, recorded, HOLDERS)
     for server, one in blocking.items():
         known[recorded.number[server]] = one.places
-    replay = _replay(seen, recorded, known, routes)
+    again = retries.repeated(seen.view, recorded)
+    replay = _replay(seen, recorded, known, routes, again)
     calm = seen.calm.astype(np.uint8)
-    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known)
+    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, again)
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]
@@ -155,7 +157,7 @@ def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
 
 def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
     """Return the account with other starts of its visits, at the same capacities. Event loops stay event loops."""
-    replay = _replay(seen, recorded, account.workers, account.routes)
+    replay = _replay(seen, recorded, account.workers, account.routes, account.repeated)
     replay.serve_as(account.replay)
     replay.measure(account.capacity)
     return replace(account, recorded=recorded, replay=replay)
@@ -180,7 +182,7 @@ def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[L
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
 
 
-def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes) -> Replay:
+def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes, again: retries.Repeated) -> Replay:
     columns = {
         name: np.ascontiguousarray(getattr(recorded, name))
         for name in (
@@ -197,6 +199,9 @@ def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes) -> R
         )
     }
     pools, choices, waited = routes.pools, routes.choices, routes.waits(recorded)
+    repeats, patience = np.full(len(recorded.sent), -1, dtype=np.int64), np.zeros(len(recorded.sent), dtype=np.int64)
+    repeats[again.visits], patience[again.visits] = again.previous, again.patience
+    columns |= {"repeats": repeats, "patience": patience}
     columns |= {"pool": pools.pool, "ready": waited.ready, "held": waited.held, "choice": choices.choice}
     return Replay(
         columns,

@@ -4,6 +4,8 @@ when the first cause is over (a metastable failure, Bronson et al. 2021)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
@@ -20,9 +22,22 @@ PAUSE_NS = 1100 * MILLISECOND
 """RUBBoS's client repeats a page after 1 s. A later request may be a new one."""
 
 
-def repeated(view: View, recorded: Recorded) -> tuple[Times, Times]:
-    """Return the visits that are such requests, and the visit of the first attempt of each. The request before, of the
-    same client for the same interaction, had failed a moment ago or was unanswered."""
+@dataclass(frozen=True)
+class Repeated:
+    """These visits are such requests."""
+
+    visits: Times
+    first: Times
+    """This is the visit of the first attempt of each."""
+    previous: Times
+    """This is the visit of the attempt before each."""
+    patience: Times
+    """The client waited so many nanoseconds for that attempt."""
+
+
+def repeated(view: View, recorded: Recorded) -> Repeated:
+    """Return the repeated requests. The request before, of the same client for the same interaction, had failed a moment
+    ago or was unanswered."""
     of_one = ("client", "interaction")
     has_failed = pl.col("status").cast(pl.String).str.contains(FAILED)
     # Without a failed request or a second one, a client sent none again.
@@ -33,10 +48,16 @@ def repeated(view: View, recorded: Recorded) -> tuple[Times, Times]:
     again = pl.col("twice") | (failed & soon)
     marked = requests.with_columns(again=again.fill_null(value=False))
     first = pl.when(~pl.col("again")).then("request").forward_fill().over(of_one)
-    found = marked.with_columns(first=first).filter("again").select("request", "first")
+    before = [pl.col(name).shift(1).over(of_one) for name in ("request", "sent", "end")]
+    patience = pl.min_horizontal("sent", before[2]) - before[1]
+    found = marked.with_columns(first=first, previous=before[0], patience=patience).filter("again")
+    found = found.select("request", "first", "previous", "patience").drop_nulls()
     visits = pl.DataFrame({"request": recorded.request, "visit": np.arange(len(recorded.request))})
-    known = pl.concat((found["request"], found["first"])).unique().drop_nulls()
+    known = pl.concat((found["request"], found["first"], found["previous"])).unique()
     visits = visits.filter(pl.Series(recorded.parent < 0), pl.col("request").is_in(known.implode()))
     visits = visits.unique("request", keep="first", maintain_order=True)
-    attempts = found.join(visits, on="request").join(visits, left_on="first", right_on="request", suffix="_first")
-    return attempts["visit"].to_numpy(), attempts["visit_first"].to_numpy()
+    attempts = found.join(visits, on="request")
+    for name in ("first", "previous"):
+        attempts = attempts.join(visits, left_on=name, right_on="request", suffix=f"_{name}")
+    columns = (attempts[name].to_numpy() for name in ("visit", "visit_first", "visit_previous", "patience"))
+    return Repeated(*columns)

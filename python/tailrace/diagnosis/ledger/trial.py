@@ -42,8 +42,8 @@ class Removable:
     @classmethod
     def of(cls, seen: Seen, account: Account) -> Removable:
         recorded = account.recorded
-        repeated, first_attempts = retries.repeated(seen.view, recorded)
-        beyond = bursts.beyond(recorded, seen.calm, repeated)
+        again = account.repeated
+        beyond = bursts.beyond(recorded, seen.calm, again.visits)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         waited = recorded.start - recorded.sent
@@ -56,8 +56,8 @@ class Removable:
         # A request that held places belongs to that line, however many of its kind came.
         if of_holders:
             beyond = np.setdiff1d(beyond, np.concatenate(list(of_holders.values())))
-        of_clients = {(BURST, ""): beyond, (RETRIES, ""): repeated}
-        return cls(account, of_clients, of_holders, still_slow, first_attempts, seen.slow.threshold_ns)
+        of_clients = {(BURST, ""): beyond, (RETRIES, ""): again.visits}
+        return cls(account, of_clients, of_holders, still_slow, again.first, seen.slow.threshold_ns)
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
