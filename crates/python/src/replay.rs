@@ -59,6 +59,19 @@ fn times(py: Python<'_>, visits: &Bound<'_, PyAny>) -> PyResult<Visits> {
     })
 }
 
+/// What each root follows, what it repeats, and how long its client waited for that.
+fn roots(py: Python<'_>, visits: &Bound<'_, PyAny>, size: usize) -> PyResult<[Vec<i64>; 3]> {
+    let one = |name| column::<i64>(py, visits, name);
+    let found = [one("follows")?, one("repeats")?, one("patience")?];
+    let mut numbers = found[0].iter().chain(&found[1]);
+    if found.iter().any(|one| one.len() != size) || numbers.any(|&before| before >= size as i64) {
+        return Err(PyValueError::new_err(
+            "columns of unequal length, or roots that do not exist",
+        ));
+    }
+    Ok(found)
+}
+
 #[pymethods]
 impl Replay {
     #[new]
@@ -81,26 +94,17 @@ impl Replay {
         let may_turn = flags(py, servers, "may_turn")?;
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
         let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);
-        let follows: Vec<i64> = column(py, visits, "follows")?;
-        let repeats: Vec<i64> = column(py, visits, "repeats")?;
-        let patience: Vec<i64> = column(py, visits, "patience")?;
+        let [follows, repeats, patience] = roots(py, visits, columns.len())?;
         let bytes: Vec<u64> = column(py, visits, "bytes")?;
         let lengths = [
             may_drop.len(),
             pool.len(),
             held.len(),
             choice.len(),
-            follows.len(),
-            repeats.len(),
-            patience.len(),
             bytes.len(),
         ];
         let fits = lengths.iter().all(|&n| n == columns.len())
             && may_turn.len() == limits.len()
-            && follows
-                .iter()
-                .chain(&repeats)
-                .all(|&before| before < columns.len() as i64)
             && choices
                 .iter()
                 .flatten()

@@ -36,8 +36,8 @@ class Repeated:
 
 
 def repeated(view: View, recorded: Recorded) -> Repeated:
-    """Return the repeated requests. The request before, of the same client for the same interaction, had failed a moment
-    ago or was unanswered."""
+    """Return the repeated requests. The request before, of the same client for the same interaction, had failed a
+    moment ago or was unanswered."""
     of_one = ("client", "interaction")
     has_failed = pl.col("status").cast(pl.String).str.contains(FAILED)
     # Without a failed request or a second one, a client sent none again.
