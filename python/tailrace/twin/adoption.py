@@ -24,7 +24,8 @@ def adopt(tree: Tree, recorded: Recorded, structure: Structure, entries: Collect
     roots = np.flatnonzero(recorded.parent < 0)
     tier = np.array([structure.tier[name] for name in recorded.servers])[recorded.server[roots]]
     kept = np.ones(len(roots), dtype=bool)
-    foreign = ~np.isin(_names(recorded)[roots], np.unique(_names(recorded)[recorded.parent >= 0]))
+    names = _names(recorded)
+    foreign = ~np.isin(names[roots], np.unique(names[recorded.parent >= 0]))
     for name, servers in structure.members.items():
         orphans = (tier == name) & ~foreign
         if set(servers) & set(entries) or not orphans.any():
@@ -37,8 +38,7 @@ def adopt(tree: Tree, recorded: Recorded, structure: Structure, entries: Collect
 
 def _names(recorded: Recorded) -> NDArray[np.int64]:
     """By visit, a number for its server and its name."""
-    _, name = np.unique(np.array(recorded.names[:], dtype=str), return_inverse=True)
-    return np.asarray(recorded.server.astype(np.int64) * (int(name.max(initial=0)) + 1) + name)
+    return np.asarray(recorded.server.astype(np.int64) * len(recorded.names.labels) + recorded.names.number)
 
 
 def _adopted(tree: Tree, callee: str, orphans: int) -> int:

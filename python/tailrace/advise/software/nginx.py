@@ -37,7 +37,8 @@ def lines(step: Step) -> Iterator[Line]:
             yield line(f"{server};", f"{server} max_conns={step.then};", f"in upstream {step.callee} {{ }}")
         case "connect" if step.then:
             yield line("", f"proxy_connect_timeout {step.then // MILLISECOND}ms;", f"in the location of {step.callee}")
-            yield line("", "proxy_next_upstream error timeout;", "an attempt without a connection sent nothing")
+            again = "it also repeats requests whose answer takes longer than proxy_read_timeout"
+            yield line("", "proxy_next_upstream error timeout;", again)
         case "kept" if step.callee:
             yield line("", "keepalive 64;", f"in upstream {step.callee} {{ }}, after the method")
             yield line("", "proxy_http_version 1.1;")
