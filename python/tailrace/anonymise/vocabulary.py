@@ -82,6 +82,7 @@ LOSSES = re.compile(
             "bytes after a break",
             "bytes missing in holes of the capture",
             "bytes that could not be read",
+            "calls between further pairs of servers",
             "connections given up because too many were open or silent",
             "damaged elements",
             "damaged lines",

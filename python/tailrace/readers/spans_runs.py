@@ -4,11 +4,12 @@
 run 1   ┤ block ├──────   What is not later than the end of every block is given out, in order;
 run 2   ┤ block   ├────   the blocks that were used up are replaced by the next ones.
 ```
+As soon as there are many runs, they become one longer run, so few files are open at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -25,10 +26,14 @@ VISIT = np.dtype(
 `entry` says whether a client sent it; texts are numbers."""
 
 
+_TOGETHER = 64
+"""Runs of one level that become a run of the next."""
+
+
 class Runs:
     def __init__(self, scratch: Scratch, most: int = IN_MEMORY) -> None:
         self._scratch, self._most = scratch, most
-        self._runs: list[Rows] = []
+        self._levels: list[list[Rows]] = []
         self.count = 0
 
     def add(self, rows: Table) -> None:
@@ -36,18 +41,39 @@ class Runs:
         if not len(rows):
             return
         self.count += len(rows)
+        self._add([_in_order(rows)], 0)
+
+    def _add(self, blocks: Iterable[Table], level: int) -> None:
+        """Add a run of blocks in order."""
         run = Rows(self._scratch, VISIT, self._most if self.count <= self._most else 0)
-        run.add(rows[np.lexsort((rows["number"], rows["departure"]))])
-        self._runs.append(run)
+        for block in blocks:
+            run.add(block)
+        if level == len(self._levels):
+            self._levels.append([])
+        runs = self._levels[level]
+        runs.append(run)
+        if len(runs) == _TOGETHER:
+            self._add(_merged(runs, self._most), level + 1)
+            for used in runs:
+                used.remove()
+            runs.clear()
 
     def __iter__(self) -> Iterator[Table]:
         """All visits, in order; at most some `most` of them at a time."""
-        size = max(self._most // max(len(self._runs), 1), 16)
-        open_now = [_Head(run, size) for run in self._runs]
-        while open_now := [head for head in open_now if head.fill()]:
-            last = min((head.last for head in open_now if not head.is_at_end), default=None)
-            rows = np.concatenate([head.take(last) for head in open_now])
-            yield rows[np.lexsort((rows["number"], rows["departure"]))]
+        return _merged([run for runs in self._levels for run in runs], self._most)
+
+
+def _merged(runs: Sequence[Rows], most: int) -> Iterator[Table]:
+    """The rows of all runs, in order; at most some `most` of them at a time."""
+    size = max(most // max(len(runs), 1), 16)
+    open_now = [_Head(run, size) for run in runs]
+    while open_now := [head for head in open_now if head.fill()]:
+        last = min((head.last for head in open_now if not head.is_at_end), default=None)
+        yield _in_order(np.concatenate([head.take(last) for head in open_now]))
+
+
+def _in_order(rows: Table) -> Table:
+    return rows[np.lexsort((rows["number"], rows["departure"]))]
 
 
 class _Head:

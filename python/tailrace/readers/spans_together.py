@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.bounds import CALLS, SPAN_TEXTS
 from tailrace.readers import attempts, spans_visits
 from tailrace.readers.source import Frames
 from tailrace.readers.spans_columns import ROOT, SERVER, Linked
@@ -29,7 +30,7 @@ class Visits:
     def __init__(self, texts: Sequence[str], nameable: NDArray[np.bool_], runs: Runs) -> None:
         self._texts, self._nameable = texts, nameable
         self._runs = runs
-        self._calls, self._interactions = Counter[Pair](), Counter[Pair]()
+        self._calls, self._interactions = _Pairs(CALLS), _Pairs(SPAN_TEXTS)
         self._of_server = Counter[int]()
         self._remote = set[int]()
         self._waits = attempts.Waits()
@@ -47,8 +48,8 @@ class Visits:
         part = spans_visits.of(spans, self._nameable)
         self._runs.add(part.visits)
         self._waits.add(part.visits["arrival"] - part.visits["sent"])
-        self._calls.update(_counted(part.calls["caller"], part.calls["server"]))
-        self._interactions.update(_counted(part.visits["server"], part.visits["interaction"]))
+        self._calls.add(part.calls["caller"], part.calls["server"])
+        self._interactions.add(part.visits["server"], part.visits["interaction"])
         for (server, _), count in _counted(part.visits["server"], part.visits["server"]).items():
             self._of_server[server] += count
         self._remote.update(np.unique(part.remote["server"]).tolist())
@@ -63,14 +64,19 @@ class Visits:
         return self._waits.lost()[0]
 
     @property
+    def calls_left_out(self) -> int:
+        """Calls between pairs of servers beyond the largest number of pairs: the topology lacks these."""
+        return self._calls.beyond
+
+    @property
     def remote(self) -> set[str]:
         """Servers without spans of their own, whose visits are as their clients saw them."""
         return {self._texts[server] for server in self._remote}
 
     def topology(self) -> Topology:
-        name, calls = self._texts, sorted((self._texts[a], self._texts[b]) for a, b in self._calls)
+        name, calls = self._texts, sorted((self._texts[a], self._texts[b]) for a, b in self._calls.counts)
         count = {name[server]: count for server, count in self._of_server.items()}
-        many = {(name[a], name[b]): number for (a, b), number in self._calls.items()}
+        many = {(name[a], name[b]): number for (a, b), number in self._calls.counts.items()}
         return Topology(
             servers=tuple(Server(name=server) for server in sorted(count)),
             calls=tuple(
@@ -83,7 +89,11 @@ class Visits:
     def tables(self, routes: Collection[str]) -> _Tables:
         """The rows of the tables, after all parts were added; the names of `routes` keep rare words."""
         texts = self._texts
-        counts = [(texts[a], texts[b], count) for (a, b), count in self._interactions.items() if b]
+        counts = [(texts[a], texts[b], count) for (a, b), count in self._interactions.counts.items() if b]
+        if self._interactions.beyond:
+            counted = {name for _, name, _ in counts}
+            able = (text for text, able in zip(texts, self._nameable, strict=True) if able and text not in counted)
+            counts += [("", text, 1) for text in able if text]
         common = common_names(counts, routes)
         plain = [_plain(text) if able else None for text, able in zip(texts, self._nameable, strict=True)]
         plain[0] = None
@@ -92,6 +102,22 @@ class Visits:
         of_interactions = pl.Series(renamed, dtype=pl.Categorical)
         by_column = {name: of_interactions if name == "interaction" else names for name in _NAMES}
         return _Tables(self._runs, by_column, self._waits.lost()[1], orphans_enter=self.orphans_enter)
+
+
+class _Pairs:
+    """How often each pair is there; at most `most` pairs, and those beyond are counted together."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.counts = Counter[Pair]()
+        self.beyond = 0
+
+    def add(self, first: NDArray[np.uint32], second: NDArray[np.uint32]) -> None:
+        for pair, count in _counted(first, second).items():
+            if len(self.counts) < self._most or pair in self.counts:
+                self.counts[pair] += count
+            else:
+                self.beyond += count
 
 
 class _Tables:

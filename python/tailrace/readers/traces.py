@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tailrace import units
-from tailrace.bounds import TRACE_SPANS
+from tailrace.bounds import CALLS, TRACE_SPANS
 from tailrace.errors import InputError
 from tailrace.readers import attempts, spans_clocks, spans_columns, spans_cut, spans_tables
 from tailrace.readers.source import Found, Source, text_head
@@ -126,6 +126,7 @@ def _count_lost(found: Found, name: str, spans: Spans, visits: Visits) -> None:
     found.lose("spans that came twice", visits.twice)
     found.lose("spans that end before they begin", spans.backwards)
     found.lose("requests with impossible times or names", visits.damaged)
+    found.lose("calls between further pairs of servers", visits.calls_left_out)
 
 
 def _about_gaps(lost: int) -> list[str]:
@@ -200,5 +201,10 @@ def _about_clocks(visits: Visits, clocks: Clocks) -> list[str]:
         said.append(
             f"between {clocks.unknown} pairs of hosts, no offset of the clocks puts the calls inside of their clients' "
             "spans, so these clocks were not aligned"
+        )
+    if clocks.left_out:
+        said.append(
+            f"more than {CALLS:,} pairs of hosts call each other: {clocks.left_out} calls between further pairs were "
+            "not used to align clocks"
         )
     return said
