@@ -26,18 +26,26 @@ def hold(folder: Path) -> int:
     return descriptor
 
 
-def is_held(folder: Path) -> bool:
-    """Whether the folder's writer is alive, or cannot be determined."""
+def take(folder: Path) -> int | None:
+    """The descriptor of the held lock of a folder that has one; None: another process holds it, or it is gone."""
     try:
         descriptor = os.open(folder / LOCK, _SAFE)
     except OSError:
-        return True
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return True
-    finally:
         os.close(descriptor)
+        return None
+    return descriptor
+
+
+def is_held(folder: Path) -> bool:
+    """Whether the folder's writer is alive, or cannot be determined."""
+    descriptor = take(folder)
+    if descriptor is None:
+        return True
+    os.close(descriptor)
     return False
 
 

@@ -90,7 +90,7 @@ def _told(error: BaseException) -> int:
 
     match error:
         case KeyboardInterrupt():
-            return _failed("interrupted; no half-written file remains", INTERRUPTED)
+            return _failed("interrupted; no half-written result remains", INTERRUPTED)
         case SystemExit() if isinstance(error.__context__, BrokenPipeError):
             return 0  # the reader of the output closed it, which is no fault
         case TailraceError():

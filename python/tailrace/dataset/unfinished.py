@@ -8,18 +8,18 @@ run.tmp-4711-9f3a…/   reading.json     what is read, and with which options
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from tailrace import untrusted, whole
+from tailrace import locks, untrusted, whole
 from tailrace.errors import InputError
 
 WHAT = "reading.json"
 SAVED = "reading.saved"
 """crates/core/src/saved describes it."""
 _BYTES_MAX = 64 << 20
-"""Of 65,535 captures, each with its path."""
+"""It holds the paths of 65,535 captures."""
 
 
 def mark(folder: Path, what: str) -> None:
@@ -33,15 +33,32 @@ def unmark(folder: Path) -> None:
 
 
 def saved(folders: Sequence[Path]) -> list[Path]:
-    """Those with a finished segment."""
+    """Returns the folders that hold a finished segment."""
     return [folder for folder in folders if (folder / SAVED).is_file()]
 
 
-def adopt(folders: Sequence[Path], what: str, into: Path) -> bool:
-    """Give one of these folders the name `into`, if it holds a finished segment of the same reading."""
+def adopt(folders: Sequence[Path], what: str, into: Path) -> int | None:
+    """Give one of these folders the name `into`, if it holds a finished segment of the same reading.
+
+    Returns the descriptor of its held lock, or None. The lock is taken before the folder is renamed, so no other
+    process takes the folder."""
     for folder in saved(folders):
-        with suppress(InputError, OSError):  # another process has taken it
-            if untrusted.read_inside(folder / WHAT, _BYTES_MAX) == what:
+        lock = locks.take(folder)
+        if lock is None:
+            continue
+        try:
+            if is_of(folder, what):
                 folder.rename(into)
-                return True
-    return False
+                return lock
+        except OSError:  # another process has removed it
+            pass
+        os.close(lock)
+    return None
+
+
+def is_of(folder: Path, what: str) -> bool:
+    """Whether the folder belongs to this reading."""
+    try:
+        return untrusted.read_inside(folder / WHAT, _BYTES_MAX) == what
+    except (InputError, OSError):
+        return False

@@ -4,7 +4,7 @@
 create("run")     run.tmp-4711-9f3a…/   tables, topology.toml        (locked while its writer is alive)
     clean exit    manifest.json, flushed to disk, renamed to run
     exception     removed            kill -9: stays, unlocked, and the next writer of the same run removes it
-                                     a finished segment stays, too, if a reading is interrupted (unfinished)
+                                     after any error, a reading's finished segments stay, too (unfinished)
 ```
 """
 
@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -32,7 +32,7 @@ from tailrace.dataset.manifest import MANIFEST, Input, Manifest
 from tailrace.dataset.overwriting import TOPOLOGY, strangers
 from tailrace.dataset.tables import scan, sha256, write_each
 from tailrace.dataset.tables import write as write_parquet
-from tailrace.errors import InputError, OutputError, TailraceError, cannot_write
+from tailrace.errors import InputError, OutputError, cannot_write
 from tailrace.topology import Clock, Topology
 
 
@@ -95,20 +95,20 @@ class Writer:
 def create(path: str | PathLike[str], overwrite: bool = False, reading: str = "") -> Iterator[Writer]:
     """A writer whose folder becomes `path` when the block ends without an error, and is removed otherwise.
 
-    `reading` says what is read, and how. If a reading of the same was killed or interrupted, the folder holds what it
-    had finished."""
+    `reading` says what is read, and how. If a reading of the same was stopped, the folder holds what it had finished.
+    A folder with finished segments stays after any error, and a note of the error says where it is."""
     target = Path(path)
     try:
         overwriting.refuse(target, overwrite)
         folder = target.with_name(f"{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-        earlier = _made(folder, leftovers(target), reading)
+        lock, earlier = _made(folder, target, reading)
     except OSError as error:
         raise cannot_write(target, error) from error
-    lock = -1
-    kept = ""
+    kept = False
     writer = Writer(folder, earlier=earlier)
     try:
-        lock = locks.hold(folder)
+        if reading:
+            unfinished.mark(folder, reading)
         yield writer
         unfinished.unmark(folder)
         aside = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
@@ -117,39 +117,57 @@ def create(path: str | PathLike[str], overwrite: bool = False, reading: str = ""
             writer.notes += [f"{name} was in the old run folder; it is now in {aside.name}" for name in left]
         _finish(writer)
         _publish(folder, target, aside if overwrite else None)
-    except OutputError as error:
-        kept = writer.keep
-        raise _advised(error, kept) from error
-    except TailraceError:
-        raise
-    except KeyboardInterrupt:
-        kept = "; ".join(map(str, unfinished.saved([folder])))
-        raise
-    except OSError as error:
-        if error.filename is not None and not str(error.filename).startswith(str(folder)):
+    except BaseException as error:
+        failure, kept = _failure(error, writer, target)
+        if failure is error:
             raise
-        kept = writer.keep
-        raise _advised(cannot_write(target, error), kept) from error
+        raise failure from error
     finally:
-        if lock >= 0:
-            os.close(lock)
+        os.close(lock)
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _made(folder: Path, dead: Sequence[Path], reading: str) -> str:
-    """Make the folder, if possible of one of a dead writer that read the same. Returns what became of that."""
-    adopted = bool(reading) and unfinished.adopt(dead, reading, folder)
-    changed = bool(reading) and not adopted and bool(unfinished.saved(dead))
+def _made(folder: Path, target: Path, reading: str) -> tuple[int, str]:
+    """Make the folder, if possible of one of a dead writer that read the same. Returns the descriptor of its held lock,
+    and what became of that writer's folder."""
+    dead = leftovers(target)
+    lock = unfinished.adopt(dead, reading, folder) if reading else None
+    changed = bool(reading) and lock is None and bool(unfinished.saved(dead))
     for other in dead:
-        shutil.rmtree(other, ignore_errors=True)
-    if adopted:
-        return "an earlier reading was killed; it goes on after the last segment that it had finished"
+        _remove(other)
+    if lock is not None:
+        return lock, "This reading goes on after the last segment of one that was stopped"
+    said = "an earlier reading was stopped; its files or its options were others, so this one begins at the start"
+    if reading and any(unfinished.is_of(other, reading) for other in _unpublished(target)):
+        changed, said = True, "another reading of the same input seems to be running; this one begins at the start"
     folder.mkdir(whole.folder_mode())
-    if reading:
-        unfinished.mark(folder, reading)
-    said = "an earlier reading was killed; its files or its options were others, so this one begins at the start"
-    return said if changed else ""
+    try:
+        return locks.hold(folder), said if changed else ""
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _remove(dead: Path) -> None:
+    """Remove the folder of a dead writer, except if another process has taken it meanwhile."""
+    lock = locks.take(dead)
+    if lock is not None:
+        shutil.rmtree(dead, ignore_errors=True)
+        os.close(lock)
+
+
+def _failure(error: BaseException, writer: Writer, target: Path) -> tuple[BaseException, bool]:
+    """The error to raise in place of this one, and whether the folder stays."""
+    folder, failure, kept = writer.folder, error, False
+    if isinstance(error, OSError) and (error.filename is None or str(error.filename).startswith(str(folder))):
+        failure = cannot_write(target, error)
+    if isinstance(failure, OutputError):
+        failure, kept = _advised(failure, writer.keep), bool(writer.keep)
+    if unfinished.saved([folder]):
+        failure.add_note(f"The finished segments are in {folder}; the same command goes on after them")
+        kept = True
+    return failure, kept
 
 
 def _advised(error: OutputError, advice: str) -> OutputError:
@@ -168,11 +186,15 @@ def hold(folder: Path) -> Iterator[None]:
 
 def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
     """Temporary folders of `path` whose writers died before they could remove them."""
-    target = Path(path)
+    return tuple(folder for folder in _unpublished(Path(path)) if not locks.is_held(folder))
+
+
+def _unpublished(target: Path) -> Iterator[Path]:
+    """Temporary folders of `target`, also of writers that are alive."""
     made = re.compile(re.escape(target.name) + r"\.tmp-\d+-[0-9a-f]{8}")
     folders = sorted(target.parent.iterdir()) if target.parent.is_dir() else []
     named = (folder for folder in folders if made.fullmatch(folder.name) and not folder.is_symlink())
-    return tuple(folder for folder in named if locks.is_ours(folder) and not locks.is_held(folder))
+    return (folder for folder in named if locks.is_ours(folder))
 
 
 def _finish(writer: Writer) -> None:

@@ -163,10 +163,10 @@ def read(
     - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
     - `progress(bytes read, bytes in all)` may raise to stop the work.
-    - `say(sentence)` is called if an earlier reading of the same captures into `out` was killed.
+    - `say(sentence)` is called if an earlier reading into `out` was stopped, and if this one is and can go on.
 
     Input that cannot be read or that contradicts itself raises a `TailraceError` (`InputError`, `UsageError`,
-    `OutputError`), and no files remain.
+    `OutputError`), and no files remain, except the finished segments of long captures.
     """
     if out is not None:
         dataset.refuse(out, overwrite)
@@ -184,7 +184,8 @@ def read(
     dated = _dated(files.texts, began)
     target = Path(out) if out is not None else _temporary() / "run"
     reading = segments.reading(files.captures, decoding)
-    with dataset.create(target, overwrite, reading) as writer, _read_texts(dated, writer) as texts:
+    created = dataset.create(target, overwrite, reading)
+    with segments.told(say), created as writer, _read_texts(dated, writer) as texts:
         _refuse_undated(files, texts)
         inferred = (
             assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress, say)
