@@ -389,8 +389,9 @@ class Visits:
 
     def lost_attempts(self) -> int:
         """Set the lost attempts that gaps show, if nearly all long gaps lie at the times of a kernel."""
-        times = attempts.schedule(self.waits.values())
-        return self.stays.lost_attempts(self.waits) if attempts.fits(self.waits.values(), times) else 0
+        waits = attempts.Waits()
+        waits.add(np.array(list(self.waits.values()), np.int64))
+        return self.stays.lost_attempts(self.waits) if waits.lost()[0] else 0
 
     def topology(self) -> Topology:
         calls = sorted(pair for pair in self.calls if pair[0] in self.count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -163,8 +164,10 @@ def test_an_upstream_gets_the_name_of_its_address() -> None:
     [([1.0], 1.004, 1), ([3.01], 3.01, 2), ([2.01, 3.01], 3.01, 3), ([7.1], 7.1, 3), ([1.2], 1.2, 0), ([0.5], 0.5, 0)],
 )
 def test_a_connection_time_tells_the_lost_attempts(waits_s: list[float], wait_s: float, lost: int) -> None:
-    times = attempts.schedule(round(wait * SECOND) for wait in waits_s)
-    assert attempts.lost(round(wait_s * SECOND), times) == lost
+    waits = attempts.Waits()
+    waits.add(np.array([round(wait * SECOND) for wait in waits_s], np.int64))
+    found = attempts.lost_of_each(np.array([round(wait_s * SECOND)], np.int64), waits.schedule)
+    assert found.tolist() == [lost]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ an attempt or several. A longer wait proves nothing: a busy server also takes a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,22 +24,6 @@ _EARLY, _LATE = 10 * MILLISECOND, 150 * MILLISECOND
 and the connection itself takes a round trip."""
 
 
-def schedule(waits_ns: Iterable[int]) -> tuple[int, ...]:
-    """The schedule that these connection times fit: only the linear one has 2, 4 and 5 s."""
-    return LINEAR if any(_at(wait, second) for wait in waits_ns for second in _ONLY_LINEAR) else DOUBLING
-
-
-def lost(wait_ns: int, times: tuple[int, ...]) -> int:
-    """Attempts that were lost before a connection that took `wait_ns`."""
-    return next((number for number, second in enumerate(times, 1) if _at(wait_ns, second)), 0)
-
-
-def fits(waits_ns: Collection[int], times: tuple[int, ...]) -> bool:
-    """Whether long waits of which a connection is only a part have the shape of a schedule: at least three, and nine in
-    ten of them at its times."""
-    return len(waits_ns) >= _LEAST and sum(lost(wait, times) > 0 for wait in waits_ns) >= 0.9 * len(waits_ns)
-
-
 class Waits:
     """Long waits of many visits, counted by the time of a schedule at which they are."""
 
@@ -56,15 +38,20 @@ class Waits:
         for second in self._at:
             self._at[second] += int(_are_at(long, second).sum())
 
+    @property
+    def schedule(self) -> tuple[int, ...]:
+        """The schedule that these waits fit: only the linear one has 2, 4 and 5 s."""
+        return LINEAR if any(self._at[second] for second in _ONLY_LINEAR) else DOUBLING
+
     def lost(self) -> tuple[int, tuple[int, ...]]:
-        """How many visits lost attempts, and the schedule that shows it; none if the waits do not have its shape."""
-        times = LINEAR if any(self._at[second] for second in _ONLY_LINEAR) else DOUBLING
-        lost = sum(self._at[second] for second in times)
-        return (lost, times) if self.count >= _LEAST and lost >= 0.9 * self.count else (0, ())
+        """How many visits lost attempts, and the schedule that shows it. There are none if the waits, of which a
+        connection is only a part, do not have the shape of a schedule: at least three, and nine in ten at its times."""
+        lost = sum(self._at[second] for second in self.schedule)
+        return (lost, self.schedule) if self.count >= _LEAST and lost >= 0.9 * self.count else (0, ())
 
 
 def lost_of_each(waits_ns: NDArray[np.int64], times: tuple[int, ...]) -> NDArray[np.uint8]:
-    """`lost` for many."""
+    """Attempts that were lost before each connection that took so long."""
     found = np.zeros(len(waits_ns), dtype=np.uint8)
     for number, second in enumerate(times, 1):
         found[_are_at(waits_ns, second)] = number
@@ -77,10 +64,6 @@ def note(took: str, count: int) -> str:
         f"{took} 1, 3, 7 s or the like, the times at which a kernel repeats connection attempts: these are taken as "
         f"lost attempts ({count} in all), which is indirect evidence"
     )
-
-
-def _at(wait_ns: int, second: int) -> bool:
-    return second * SECOND - _EARLY <= wait_ns <= second * SECOND + _LATE
 
 
 def _are_at(waits_ns: NDArray[np.int64], second: int) -> NDArray[np.bool_]:

@@ -99,12 +99,13 @@ class Stays:
 
     def lost_attempts(self, waits_ns: Mapping[int, int]) -> int:
         """Set the lost attempts of visits that took so long to connect; returns the number of visits with any."""
-        times, found = attempts.schedule(waits_ns.values()), 0
-        for visit, wait in waits_ns.items():
-            if drops := attempts.lost(wait, times):
-                self._lost(visit, drops, wait)
-                found += 1
-        return found
+        of_each, waits = np.array([min(wait, YEAR_NS) for wait in waits_ns.values()], np.int64), attempts.Waits()
+        waits.add(of_each)
+        drops = attempts.lost_of_each(of_each, waits.schedule).tolist()
+        for (visit, wait), lost in zip(waits_ns.items(), drops, strict=True):
+            if lost:
+                self._lost(visit, lost, wait)
+        return sum(lost > 0 for lost in drops)
 
     def _lost(self, visit: int, drops: int, wait_ns: int) -> None:
         row = visit * _WIDTH
