@@ -19,9 +19,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -44,10 +42,10 @@ from tailrace.units import SECOND
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import machine
+import running
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parents[1] / "tests" / "golden" / "hub"
-RESULTS = HERE.parent / "results"
 ROLES = ("client", "server")
 NUMBERS = 100_000
 """More than visits of a recording."""
@@ -99,11 +97,7 @@ def ring(folder: Path, host: int, hosts: int) -> Path:
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + GENEROUS_S
-    while not holds():
-        if time.monotonic() > deadline:
-            sys.exit(f"not within {GENEROUS_S} s: {what}")
-        time.sleep(0.1)
+    running.until(holds, what, GENEROUS_S)
 
 
 @dataclass
@@ -115,8 +109,7 @@ class Hub:
 
     def cpu_s(self) -> float:
         """With the processes that explained an incident and have ended; those that still run do not count."""
-        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+        return running.cpu_s(self.process.pid)
 
     def memory_mib(self, what: str = "VmRSS") -> float:
         return round(machine.memory_mib(self.process.pid, what), 1)
@@ -270,21 +263,14 @@ PARTS = {part.__name__: part for part in (idle, together, faults, many)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", type=int, default=50)
-    parser.add_argument("--idle", type=int, default=60, metavar="S")
-    parser.add_argument("--incidents", type=int, default=1_000)
-    parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--save", metavar="NAME", help="write the numbers to benches/results/NAME.json")
+    parser = running.arguments(__doc__, PARTS)
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     found: dict[str, Any] = {"machine": {**machine.about(), "load": machine.load()}}
     for name in options.only:
         with tempfile.TemporaryDirectory() as temporary:
             found[name] = PARTS[name](Path(temporary), options)
         print(name, json.dumps(found[name]), flush=True)
-    if options.save:
-        (RESULTS / f"{options.save}.json").write_text(json.dumps(found, indent=1) + "\n")
+    running.save(found, options.save)
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import machine
+import running
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "results"
 PREFIX = "tailrace-fleet"
 HUB = f"{PREFIX}-hub"
 AT_HUB = "10.79.0.1"
@@ -58,18 +58,13 @@ def within(namespace: str, *words: str) -> tuple[str, ...]:
 
 
 def until(holds: Callable[[], object], what: str, most_s: float = GENEROUS_S) -> None:
-    deadline = time.monotonic() + most_s
-    while not holds():
-        if time.monotonic() > deadline:
-            sys.exit(f"not within {most_s:.0f} s: {what}")
-        time.sleep(0.2)
+    running.until(holds, what, most_s)
 
 
 def cpu_s(process: int) -> float:
     """With its children that have ended, and with those that live."""
-    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK") + sum(cpu_s(int(child)) for child in children)
+    return running.cpu_s(process) + sum(cpu_s(int(child)) for child in children)
 
 
 def memory_mib(process: int, what: str = "VmRSS") -> float:
@@ -335,15 +330,9 @@ PARTS = {part.__name__: part for part in (idle, together, faults, many)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", type=int, default=50)
-    parser.add_argument("--idle", type=int, default=60, metavar="S")
-    parser.add_argument("--incidents", type=int, default=1_000)
-    parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--save", metavar="NAME", help="write the numbers to benches/results/NAME.json")
+    parser = running.arguments(__doc__, PARTS)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="use this folder, and leave it")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     found: dict[str, Any] = {"machine": machine.about()}
     for name in options.only:
         with tempfile.TemporaryDirectory() as temporary:
@@ -351,8 +340,7 @@ def main() -> None:
             folder.mkdir(parents=True)
             found[name] = {"load": machine.load(), **PARTS[name](folder, options)}
         print(name, json.dumps(found[name]), flush=True)
-    if options.save:
-        (RESULTS / f"{options.save}.json").write_text(json.dumps(found, indent=1) + "\n")
+    running.save(found, options.save)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ requests."""
 
 from __future__ import annotations
 
-from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.ledger.workers import lost_at
@@ -19,24 +18,24 @@ STARVES = 0.25
 gives the same results, because a stall rarely leaves more than a tenth."""
 
 
-def decide(seen: Seen, account: Account) -> None:
+def decide(seen: Seen, removable: Removable) -> None:
     """Let the acceptor of each server starve for which that reproduces the recording better. Only servers with a known
     backlog and with lost attempts are tried."""
-    servers = [number for number, name in enumerate(account.recorded.servers) if _may_starve(seen, name)]
+    recorded, replay = removable.account.recorded, removable.account.replay
+    servers = [number for number, name in enumerate(recorded.servers) if _may_starve(seen, name)]
     if not servers:
         return
-    recorded = account.recorded
     slow = (recorded.parent < 0) & (recorded.departure - recorded.sent >= seen.slow.threshold_ns)
 
     def apart() -> int:
-        return int((Removable.of(seen, account).whole().slow(frozenset()) != slow).sum())
+        return int((removable.whole().slow(frozenset()) != slow).sum())
 
     fewest = apart()
     for server in servers:
-        account.replay.accept_above(server, STARVES)
+        replay.accept_above(server, STARVES)
         now = apart()
         if now >= fewest:
-            account.replay.accept_above(server, 0.0)
+            replay.accept_above(server, 0.0)
         fewest = min(now, fewest)
 
 

@@ -6,12 +6,12 @@ themselves hold all places, the other visits wait, although the server lost no c
 same. So a visit counts as long by itself only if something other than its length shows it:
 
 passed    Other visits that came after it were served while it was inside. It also did not share a full CPU with so
-          many visits that each of them was slow.
+          many visits that each of them was slow, and it did not open a connection, which waits to be accepted.
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
           is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
 in turn   While others waited, such visits were served one after the other, each for as long as the first. A server that
           stops does not answer exactly one visit and stop again.
-alike     It took as long as one of these visits and has the same name.
+alike     It took as long as one of these visits and has the same name, and these do not take any length.
 behind    Most of its time is a call to a server behind, and that call took long by itself.
 """
 

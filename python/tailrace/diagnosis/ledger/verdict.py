@@ -163,8 +163,8 @@ class _Bench:
         self.replays = replays
         self.account = account
         self.groups = groups
-        accepting.decide(seen, account)
         self.removable = Removable.of(seen, account)
+        accepting.decide(seen, self.removable)
         self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
 
     def verdict(self, number: int) -> Judged:
