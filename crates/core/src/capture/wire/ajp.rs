@@ -81,8 +81,8 @@ fn magic(header: &[u8], magic: [u8; 2]) -> Option<u64> {
 }
 
 impl Protocol for Ajp {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((crate::capture::wire::Kind::Ajp, crate::saved::bytes(self)?))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::Ajp, self)
     }
 
     fn revive(&mut self) {

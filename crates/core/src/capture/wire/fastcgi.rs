@@ -142,11 +142,8 @@ impl Head {
 }
 
 impl Protocol for FastCgi {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::FastCgi,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::FastCgi, self)
     }
 
     fn revive(&mut self) {

@@ -148,8 +148,8 @@ impl Default for Http {
 }
 
 impl Protocol for Http {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((crate::capture::wire::Kind::Http, crate::saved::bytes(self)?))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::Http, self)
     }
 
     fn revive(&mut self) {

@@ -90,11 +90,8 @@ impl Default for Http2 {
 }
 
 impl Protocol for Http2 {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::Http2,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::Http2, self)
     }
 
     fn revive(&mut self) {

@@ -46,11 +46,8 @@ struct Hole {
 }
 
 impl Protocol for Memcached {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::Memcached,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::Memcached, self)
     }
 
     fn revive(&mut self) {

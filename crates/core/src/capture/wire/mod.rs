@@ -187,6 +187,11 @@ pub trait Exchanges {
 /// A protocol, and the bytes of its state.
 pub type State = (Kind, Vec<u8>);
 
+/// The state of a reader of this protocol.
+fn state(kind: Kind, reader: &impl Serialize) -> Result<State> {
+    Ok((kind, crate::saved::bytes(reader)?))
+}
+
 /// One connection's reader. It must accept any bytes: no panic, bounded memory, time linear in the
 /// input.
 pub trait Protocol: Send {

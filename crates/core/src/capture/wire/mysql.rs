@@ -115,11 +115,8 @@ impl Default for MySql {
 }
 
 impl Protocol for MySql {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::MySql,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::MySql, self)
     }
 
     fn revive(&mut self) {

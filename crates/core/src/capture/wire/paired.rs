@@ -183,8 +183,8 @@ impl<D: Dialect> Default for Paired<D> {
 }
 
 impl<D: Dialect> Protocol for Paired<D> {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((D::KIND, crate::saved::bytes(self)?))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(D::KIND, self)
     }
 
     fn revive(&mut self) {

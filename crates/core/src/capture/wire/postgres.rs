@@ -103,11 +103,8 @@ impl Default for Postgres {
 }
 
 impl Protocol for Postgres {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::Postgres,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::Postgres, self)
     }
 
     fn revive(&mut self) {

@@ -97,11 +97,8 @@ pub struct Redis {
 }
 
 impl Protocol for Redis {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::Redis,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::Result<super::State> {
+        super::state(super::Kind::Redis, self)
     }
 
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {

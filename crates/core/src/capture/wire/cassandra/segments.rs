@@ -145,11 +145,8 @@ impl Cql {
 }
 
 impl Protocol for Cql {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::Cassandra,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::super::Result<super::super::State> {
+        super::super::state(super::super::Kind::Cassandra, self)
     }
 
     fn revive(&mut self) {

@@ -45,11 +45,8 @@ pub struct Text {
 }
 
 impl Protocol for Text {
-    fn saved(&self) -> crate::error::Result<crate::capture::wire::State> {
-        Ok((
-            crate::capture::wire::Kind::Memcached,
-            crate::saved::bytes(self)?,
-        ))
+    fn saved(&self) -> super::super::Result<super::super::State> {
+        super::super::state(super::super::Kind::Memcached, self)
     }
 
     fn data(&mut self, side: Side, chunk: Chunk<'_>, out: &mut dyn Exchanges) {
