@@ -64,7 +64,7 @@ def visits(part: int, rows: int) -> pa.Table:
 def write(folder: Path, part: int, rows: int) -> None:
     pq.write_table(
         visits(part, rows),
-        folder / f"visits-{part:02}.parquet",
+        folder / f"visits-{part:03}.parquet",
         row_group_size=ROW_GROUP,
         use_dictionary=["server"],
         column_encoding=dict.fromkeys(("sent", "arrival", "departure"), "DELTA_BINARY_PACKED"),

@@ -5,7 +5,10 @@ files. Each engine runs in a process of its own, with one thread, and all give e
 log(CPU) over log(visits), by least squares: 1 is linear.
 
     PYTHONPATH=python python benches/reduce/generate.py FOLDER
-    PYTHONPATH=python python benches/scale/bench.py FOLDER [--rounds 3] [--most 10000000]
+    PYTHONPATH=python python benches/scale/bench.py FOLDER [--rounds 3] [--most 10000000] [--window-ms 1000]
+
+A day of 10⁹ visits takes `generate.py FOLDER --files 200` (10 GB), `--most 1000000000` and windows of a second: the
+number of windows is then that of a real day, and memory is not that of the answer.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ ENGINES = HERE.parent / "reduce" / "engines.py"
 RESULT = HERE.parent / "results" / "scale.json"
 COMPARED = ("tailrace", "polars", "duckdb")
 LEAST = 1_000_000
-WINDOW_NS = 50_000_000
+MS = 1_000_000
 
 
 def sizes(folder: Path, cut: Path, most: int) -> Iterator[tuple[int, list[str]]]:
@@ -52,9 +55,9 @@ def sizes(folder: Path, cut: Path, most: int) -> Iterator[tuple[int, list[str]]]
         wanted *= 10
 
 
-def measured(engine: str, files: list[str], out: Path) -> dict[str, float]:
+def measured(engine: str, files: list[str], window_ns: int, out: Path) -> dict[str, float]:
     one = {**os.environ, "POLARS_MAX_THREADS": "1", "RAYON_NUM_THREADS": "1"}
-    words = (sys.executable, str(ENGINES), engine, json.dumps(files), str(WINDOW_NS), "1", str(out))
+    words = (sys.executable, str(ENGINES), engine, json.dumps(files), str(window_ns), "1", str(out))
     # A shell between: the kernel counts the memory of the process that forks as that of its child.
     words = ("sh", "-c", '"$@"; exit $?', "sh", *words)
     said = subprocess.run(words, env=one, check=True, capture_output=True, text=True).stdout
@@ -67,14 +70,15 @@ def slope(points: list[tuple[int, float]]) -> float:
     return statistics.linear_regression(x, y).slope
 
 
-def bench(folder: Path, rounds: int, most: int) -> dict[str, Any]:
+def bench(folder: Path, rounds: int, most: int, window_ms: int) -> dict[str, Any]:
     rows = []
     with tempfile.TemporaryDirectory(prefix="tailrace-") as scratch:
         for size, files in sizes(folder, Path(scratch), most):
             found: dict[str, list[dict[str, float]]] = {engine: [] for engine in COMPARED}
             for _ in range(rounds):
                 for engine in COMPARED:
-                    found[engine].append(measured(engine, files, Path(scratch) / f"{engine}.parquet"))
+                    out = Path(scratch) / f"{engine}.parquet"
+                    found[engine].append(measured(engine, files, window_ms * MS, out))
             cells = [pl.read_parquet(Path(scratch) / f"{engine}.parquet") for engine in COMPARED]
             for other in cells[1:]:
                 assert cells[0].drop("response_ns_mean").equals(other.select(cells[0].columns).drop("response_ns_mean"))
@@ -86,7 +90,7 @@ def bench(folder: Path, rounds: int, most: int) -> dict[str, Any]:
         engine: slope([(row["visits"], row["cpu_s"]) for row in rows if row["engine"] == engine]) for engine in COMPARED
     }
     versions = {name: importlib.metadata.version(name) for name in ("polars", "duckdb")}
-    command = f"benches/scale/bench.py FOLDER --rounds {rounds} --most {most}"
+    command = f"benches/scale/bench.py FOLDER --rounds {rounds} --most {most} --window-ms {window_ms}"
     about = {"command": command, "machine": {**machine.about(), "load": machine.load()}, "threads": 1, "rounds": rounds}
     return {**about, "versions": versions, "slopes": slopes, "runs": rows}
 
@@ -96,8 +100,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most", type=int, default=100_000_000, help="visits of the largest size at most")
+    parser.add_argument("--window-ms", type=int, default=50, help="width of a window")
     given = parser.parse_args()
-    found = bench(given.folder, given.rounds, given.most)
+    found = bench(given.folder, given.rounds, given.most, given.window_ms)
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found["slopes"]))
 

@@ -103,6 +103,23 @@ def test_a_reading_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "run"]
 
 
+@pytest.mark.parametrize("kilobytes", [700, 900, 1200, 1450, 1600])
+def test_a_full_disk_keeps_the_finished_segments(full_disk: Path, tmp_path: Path, kilobytes: int) -> None:
+    whole = packets()
+    assert read(tmp_path / "alone", whole) == (0, "")
+    resize(full_disk, f"{kilobytes}k")
+    code, said = read(full_disk / "run", whole)
+    assert (code, "the disk is full" in said, "the same command goes on" in said) == (2, True, True), said
+    resize(full_disk, "16m")
+    code, said = read(full_disk / "run", whole)
+    assert (code, said.count("goes on")) == (0, 1), said
+    assert content(full_disk / "run") == content(tmp_path / "alone")
+
+
+def resize(disk: Path, size: str) -> None:
+    subprocess.run(("mount", "-o", f"remount,size={size}", str(disk)), check=True)
+
+
 def test_other_packets_on_standard_input_are_refused_once(tmp_path: Path) -> None:
     whole = packets()
     kill(tmp_path / "run", whole[: len(whole) // 2])
@@ -144,7 +161,7 @@ def test_only_a_finished_segment_of_the_same_reading_is_adopted(tmp_path: Path) 
             assert (writer.folder / unfinished.SAVED).exists() == goes_on
             assert ("goes on" in writer.earlier, "others" in writer.earlier) == (goes_on, what == "other")
             assert not left.exists()
-            (writer.folder / unfinished.SAVED).unlink(missing_ok=True)  # as the engine does when its work is done
+            (writer.folder / unfinished.SAVED).unlink(missing_ok=True)  # so that nothing can go on
             raise ValueError("ended")
         assert list(tmp_path.iterdir()) == []
 

@@ -25,6 +25,8 @@ impl Partial {
         let mut name = target.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{:016x}.tmp", unforeseen()));
         let path = target.with_file_name(name);
+        #[cfg(test)]
+        killing::step()?;
         let file = create_new(&path)?;
         Ok((Partial { path, keep: false }, file))
     }
@@ -41,6 +43,8 @@ impl Partial {
 
     /// Gives the file its name.
     pub fn publish(mut self, target: &Path) -> Result<()> {
+        #[cfg(test)]
+        killing::step()?;
         std::fs::rename(&self.path, target).map_err(|source| Error::Io {
             path: target.to_path_buf(),
             source,
@@ -52,6 +56,10 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
+        #[cfg(test)]
+        if killing::killed() {
+            return;
+        }
         if !self.keep {
             // The error cannot be reported here; the name shows that the file is incomplete.
             let _ = std::fs::remove_file(&self.path);
@@ -86,6 +94,38 @@ pub fn create_new(path: &Path) -> Result<File> {
 /// and each key is different.
 fn unforeseen() -> u64 {
     RandomState::new().hash_one(std::process::id())
+}
+
+/// A test kills the work of its thread before any step that changes which files there are. A process that is killed
+/// does nothing after that, so its files stay as they are.
+#[cfg(test)]
+pub mod killing {
+    use crate::error::{Error, Result};
+    use std::cell::Cell;
+
+    thread_local! {
+        static STEPS_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    /// Does `work` and kills it after so many steps.
+    pub fn after<T>(steps: u32, work: impl FnOnce() -> T) -> T {
+        STEPS_LEFT.set(Some(steps));
+        let done = work();
+        STEPS_LEFT.set(None);
+        done
+    }
+
+    pub(super) fn killed() -> bool {
+        STEPS_LEFT.get() == Some(0)
+    }
+
+    pub fn step() -> Result<()> {
+        if killed() {
+            return Err(Error::Interrupted);
+        }
+        STEPS_LEFT.set(STEPS_LEFT.get().map(|left| left - 1));
+        Ok(())
+    }
 }
 
 #[cfg(test)]

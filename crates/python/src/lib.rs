@@ -23,6 +23,7 @@ mod write_table;
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     guard::remember_panics();
+    tailrace_core::capture::standard::ask(progress::is_ended);
     m.add("EngineFault", m.py().get_type::<guard::EngineFault>())?;
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;

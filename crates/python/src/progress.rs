@@ -4,6 +4,11 @@ use crate::guard::detached;
 use pyo3::prelude::*;
 use tailrace_core::error::{Error, Result};
 
+/// A reading that waits for standard input asks this: a signal has come, whose handler raises an exception.
+pub fn is_ended() -> bool {
+    Python::attach(|py| py.check_signals().is_err())
+}
+
 /// Runs `work`, which reports its progress now and then; an exception from `progress` stops it and
 /// is raised again.
 pub fn with_progress<N, T>(

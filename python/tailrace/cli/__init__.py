@@ -38,8 +38,8 @@ def main() -> NoReturn:
         sys.exit(_ended(native))
     screen.prepare(native=native)
     endings.handle(signal.default_int_handler)
-    confinement.begin()
     try:
+        confinement.begin()
         code = perform(words)
     except KeyboardInterrupt:  # a second interrupt, while the first was being reported
         code = INTERRUPTED

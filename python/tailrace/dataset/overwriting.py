@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from tailrace import locks, whole
-from tailrace.dataset import schema
+from tailrace.dataset import schema, unfinished
 from tailrace.dataset.manifest import MANIFEST, Manifest
 from tailrace.dataset.manifest import read as read_manifest
 from tailrace.errors import InputError, UsageError
@@ -94,7 +94,8 @@ def _known(manifest: Manifest | None) -> Callable[[Path], bool]:
             return False
         if path.parts[0] == RAW:
             return path in listed
-        return len(path.parts) == 1 and (path.name in _NAMES or bool(whole.PARTIAL.fullmatch(path.name)))
+        of_ours = path.name in _NAMES or unfinished.belongs(path.name) or bool(whole.PARTIAL.fullmatch(path.name))
+        return len(path.parts) == 1 and of_ours
 
     return known
 

@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from os import PathLike
@@ -110,7 +110,6 @@ def create(path: str | PathLike[str], overwrite: bool = False, reading: str = ""
         if reading:
             unfinished.mark(folder, reading)
         yield writer
-        unfinished.unmark(folder)
         aside = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
         if overwrite and os.path.lexists(target):
             left = [name for name in strangers(target) if os.path.lexists(target / name)]
@@ -164,7 +163,9 @@ def _failure(error: BaseException, writer: Writer, target: Path) -> tuple[BaseEx
         failure = cannot_write(target, error)
     if isinstance(failure, OutputError):
         failure, kept = _advised(failure, writer.keep), bool(writer.keep)
-    if unfinished.saved([folder]):
+    if not kept and unfinished.saved([folder]):
+        with suppress(OSError):  # what stays takes space only
+            unfinished.reduce(folder)
         failure.add_note(f"The finished segments are in {folder}; the same command goes on after them")
         kept = True
     return failure, kept
@@ -206,7 +207,7 @@ def _finish(writer: Writer) -> None:
     ranges = {name: found for name in schema.TABLES if (found := _range(folder, schema.TABLES[name]))}
     main = [ranges[name] for name in ("requests", "visits") if name in ranges] or list(ranges.values())
     spans = [span for _, span in main if span]
-    files = sorted(file.relative_to(folder) for file in folder.rglob("*") if file.is_file() and file.name != locks.LOCK)
+    files = sorted(file.relative_to(folder) for file in folder.rglob("*") if file.is_file() and _is_of_run(file))
     manifest = Manifest(
         maker=writer.maker,
         maker_version=_version(),
@@ -222,6 +223,10 @@ def _finish(writer: Writer) -> None:
     whole.write(folder / MANIFEST, manifest.to_json().encode())
     for file in (*files, Path(MANIFEST)):
         _flush(folder / file)
+
+
+def _is_of_run(file: Path) -> bool:
+    return file.name != locks.LOCK and not unfinished.belongs(file.name)
 
 
 def _range(folder: Path, table: schema.Table) -> tuple[int, tuple[int, int] | None] | None:
@@ -260,8 +265,10 @@ def _publish(folder: Path, target: Path, aside: Path | None) -> None:
             aside.rename(target)
             raise
         overwriting.remove(aside)
-    (target / locks.LOCK).unlink(missing_ok=True)
     _flush(target.parent)
+    with suppress(OSError):  # the run is complete
+        unfinished.release(target)
+    (target / locks.LOCK).unlink(missing_ok=True)
 
 
 def _flush(path: Path) -> None:

@@ -121,7 +121,8 @@ pub struct ServerReport {
 }
 
 /// Decodes `paths` ("-" alone is standard input) into `out`/{visits,requests,events}.parquet. With segments, it goes on
-/// where an earlier reading of the same packets, which was killed, has saved its state in `out`.
+/// where an earlier reading of the same packets, which was killed, has saved its state in `out`. The state and its files
+/// stay in `out`: see [`crate::saved`].
 pub fn decode(
     paths: &[PathBuf],
     out: &Path,
@@ -280,9 +281,9 @@ impl<'o> Decoder<'o> {
 
     fn finish(mut self, sources: SourceReport) -> Result<Report> {
         let names = &self.flow.ledger.names;
+        let written = self.events.seal(names)?;
         self.visits.finish(names)?;
-        let written = self.events.finish(names)?;
-        saved::forget(self.out, &[])?;
+        self.events.publish()?;
         let mut report = tell(&self.flow.ledger, sources);
         report.resumed = self.saved.packets;
         report.strangers = self.visits.report(names);

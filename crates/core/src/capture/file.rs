@@ -78,6 +78,7 @@ impl CaptureFile {
     /// Recognises the format of `source` by its first bytes.
     pub fn new(mut source: Source, number: u16) -> Result<CaptureFile> {
         source.fill(HEADER);
+        source.go_on()?;
         let (format, parsed) = recognise(&source)?;
         Ok(CaptureFile::of(source, format, parsed, number))
     }
@@ -141,6 +142,11 @@ impl CaptureFile {
             keys.add_all(&pcapng.secrets);
             pcapng.secrets = keys.clone();
         }
+    }
+
+    /// Fails if the user ended the work while the file was silent.
+    pub fn go_on(&self) -> Result<()> {
+        self.source.go_on()
     }
 
     /// Compressed bytes read, and the total (0: unknown).

@@ -82,6 +82,7 @@ where
         };
         reading.deliver(until, &mut bar, &mut each)?;
         if reading.head.is_none() {
+            reading.file.go_on()?;
             let reading = open.swap_remove(at);
             bar.done += reading.file.progress().0;
             reports.push((reading.number, reading.finish()));

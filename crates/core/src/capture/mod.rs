@@ -1,6 +1,6 @@
 //! From packets to visits.
 //! ```text
-//! source   a file, gzip, zstd or standard input → bytes
+//! source   a file, gzip, zstd or standard input → bytes     standard  input that may be silent for hours
 //! pcap/pcapng  bytes → packets          link  packet → segment
 //! merge    several captures → segments in the order of time      clocks  the offsets of their clocks
 //! flow     segments → connections: attempts, drops, bytes in order without copies     lookups  datagrams → visits
@@ -39,6 +39,7 @@ pub mod report;
 mod saved_tests;
 pub mod servers;
 mod source;
+pub mod standard;
 mod steps;
 pub mod strangers;
 mod stream;

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use super::decode::{decode, Decoder, Options, Report, Wanted};
 use super::merge::{segments, SourceOptions};
 use super::testing::{pcap, tcp, Record, MS, S};
+use super::{ACK, FIN, SYN};
 use crate::error::{Error, Result};
+use crate::record::writer::testing::BUFFER_ROWS;
 use crate::rng::{Purpose, Stream};
+use crate::whole::killing;
 
 const TABLES: [&str; 3] = ["visits.parquet", "requests.parquet", "events.parquet"];
 
@@ -30,6 +33,24 @@ impl Folder {
 
     fn files(&self) -> usize {
         fs::read_dir(&self.0).unwrap().count()
+    }
+
+    /// The rows of finished segments, by the names of their files.
+    fn runs(&self) -> Vec<String> {
+        let names = fs::read_dir(&self.0).unwrap();
+        let names = names.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut runs: Vec<String> = names.filter(|name| name.ends_with(".tmp")).collect();
+        runs.sort();
+        runs
+    }
+
+    fn copy(&self, name: &str) -> Folder {
+        let copy = Folder::new(name);
+        for file in fs::read_dir(&self.0).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), copy.0.join(file.file_name())).unwrap();
+        }
+        copy
     }
 }
 
@@ -95,7 +116,7 @@ fn is_the_same_after(name: &str, paths: &[PathBuf], kills: u32) {
         assert_eq!(found.started_over, None, "{name}");
         assert_eq!(plain(&found), plain(&expected), "{name}");
         assert!(folder.tables() == alone.tables(), "{name}: {segment} {at}");
-        assert_eq!((folder.files(), alone.files()), (3, 3), "{name}");
+        assert_eq!(folder.files(), alone.files(), "{name}");
     }
 }
 
@@ -131,69 +152,221 @@ fn a_recording_of_four_tiers_goes_on_where_it_was() {
     assert_eq!(plain(&whole), plain(&expected));
 }
 
-fn talk(folder: &Folder, seconds: i64) -> PathBuf {
-    let packets: Vec<Record> = (0..60)
-        .map(|i: i64| {
-            let (from, to) = ("10.0.0.1:4000", "10.0.0.2:80");
-            let (from, to) = if i % 2 == 0 { (from, to) } else { (to, from) };
-            let text = match i % 2 {
-                0 => format!("GET /{i:03} HTTP/1.1\r\n\r\n"),
-                _ => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
-            };
-            let seq = (i / 2) as u32 * text.len() as u32;
-            tcp(from, to)
-                .at(seconds * S + i * MS)
-                .seq(seq)
-                .payload(text)
-                .record()
-        })
-        .collect();
+/// Requests and their responses. Some take a minute, and each tenth connection attempt is repeated, so there are rows of
+/// all three tables, and late ones.
+fn talk(folder: &Folder, seconds: i64, requests: i64) -> PathBuf {
+    let mut packets: Vec<Record> = Vec::new();
+    for i in 0..requests {
+        let client = format!("10.0.0.1:{}", 2000 + i);
+        let server = "10.0.0.2:80";
+        let at = seconds * S + i * 100 * MS;
+        let (ask, answer) = (
+            format!("GET /{:03} HTTP/1.1\r\n\r\n", i % 40),
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        );
+        let (asked, answered) = (ask.len() as u32, answer.len() as u32);
+        if i % 10 == 0 {
+            packets.push(tcp(&client, server).at(at - S).flags(SYN).seq(0).record());
+        }
+        packets.push(tcp(&client, server).at(at).flags(SYN).seq(0).record());
+        packets.push(
+            tcp(server, &client)
+                .at(at + MS)
+                .flags(SYN | ACK)
+                .seq(0)
+                .record(),
+        );
+        packets.push(
+            tcp(&client, server)
+                .at(at + 2 * MS)
+                .seq(1)
+                .payload(ask)
+                .record(),
+        );
+        let end = at + if i % 97 == 0 { 60 * S } else { 5 * MS };
+        packets.push(
+            tcp(server, &client)
+                .at(end)
+                .seq(1)
+                .ack(1 + asked)
+                .payload(answer)
+                .record(),
+        );
+        packets.push(
+            tcp(&client, server)
+                .at(end + MS)
+                .seq(1 + asked)
+                .ack(1 + answered)
+                .flags(FIN | ACK)
+                .record(),
+        );
+    }
+    packets.sort_by_key(|packet| packet.time);
     let path = folder.0.join("talk.pcap");
     fs::write(&path, pcap(&packets)).unwrap();
     path
 }
 
+/// The call graph holds the first 8,192 visits back; there are more.
+const REQUESTS: i64 = 12_000;
+const SEGMENT: u64 = 5_000;
+const SEGMENTS_FINISHED: u64 = 11;
+
+/// A reading that was killed in its twelfth segment. Its tables are large for their buffers, so each of them has several
+/// files.
+fn killed_reading(input: &Folder, name: &str) -> (PathBuf, Folder) {
+    BUFFER_ROWS.set(512);
+    let path = talk(input, 1_700_000_000, REQUESTS);
+    let folder = Folder::new(name);
+    let at = SEGMENTS_FINISHED * SEGMENT + SEGMENT / 2;
+    killed(
+        std::slice::from_ref(&path),
+        &folder.0,
+        &options(SEGMENT),
+        at,
+    );
+    // What was under way when it was killed is removed, so only rows of finished segments stay.
+    drop(Decoder::resume(&folder.0, &options(SEGMENT)).unwrap());
+    for table in &TABLES {
+        let of_table = folder
+            .runs()
+            .into_iter()
+            .filter(|run| run.starts_with(table));
+        assert!(of_table.count() >= 3, "{table} of {:?}", folder.runs());
+    }
+    (path, folder)
+}
+
 #[test]
-fn other_packets_and_damaged_state_start_over_and_say_why() {
-    let input = Folder::new("input");
-    for (name, harm) in [("other", 0), ("state", 1), ("rows", 2), ("short", 3)] {
-        let paths = [talk(&input, 1_700_000_000)];
-        let folder = Folder::new(name);
-        killed(&paths, &folder.0, &options(20), 45);
-        let harmed = |end: &str| {
-            let files = fs::read_dir(&folder.0)
-                .unwrap()
-                .map(|file| file.unwrap().path());
-            let mut files = files.filter(|file| file.to_string_lossy().ends_with(end));
-            let file = files.next().unwrap();
-            let mut bytes = fs::read(&file).unwrap();
-            let middle = bytes.len() / 2;
-            bytes[middle] ^= 1;
-            fs::write(&file, bytes).unwrap();
-        };
-        match harm {
-            0 => {
-                talk(&input, 1_700_000_001);
-            }
-            1 => harmed("reading.saved"),
-            2 => fs::read_dir(&folder.0).unwrap().for_each(|file| {
-                let path = file.unwrap().path();
-                if path.to_string_lossy().ends_with(".tmp") {
-                    fs::remove_file(path).unwrap();
-                }
-            }),
-            _ => {
-                let bytes = fs::read(&paths[0]).unwrap();
-                fs::write(&paths[0], &bytes[..bytes.len() / 2]).unwrap();
-            }
+fn a_kill_at_any_step_of_the_end_loses_no_segment() {
+    let input = Folder::new("end-input");
+    let (path, left) = killed_reading(&input, "end-left");
+    let (paths, segment) = ([path], options(SEGMENT));
+    let alone = Folder::new("end-alone");
+    let expected = all(&paths, &alone.0, &segment).unwrap();
+    let mut steps = 0;
+    loop {
+        let folder = left.copy("end");
+        let first = killing::after(steps, || all(&paths, &folder.0, &segment));
+        let is_finished = first.is_ok();
+        assert!(is_finished || matches!(first, Err(Error::Interrupted)));
+        // The second is killed at the same step, and the third is left alone.
+        let _ = killing::after(steps, || all(&paths, &folder.0, &segment));
+        let found = all(&paths, &folder.0, &segment).unwrap();
+        assert_eq!(found.started_over, None, "{steps}");
+        assert!(found.resumed >= SEGMENTS_FINISHED * SEGMENT, "{steps}");
+        assert_eq!(plain(&found), plain(&expected), "{steps}");
+        assert!(folder.tables() == alone.tables(), "{steps}");
+        if is_finished {
+            break;
         }
-        let alone = Folder::new(&format!("{name}-alone"));
-        let expected = all(&paths, &alone.0, &options(20)).unwrap();
-        let found = all(&paths, &folder.0, &options(20)).unwrap();
-        let same = folder.tables() == alone.tables();
-        // No row is in a file yet where the tables hold all of them back.
-        assert!(found.started_over.is_some() || harm == 2, "{name}");
-        assert!(same && expected.visits == found.visits, "{name}");
-        assert_eq!(folder.files(), 3, "{name}");
+        steps += 1;
+    }
+    // Of each table: a file, its merges, and its name.
+    assert!(steps >= 9, "{steps}");
+}
+
+fn why_useless(folder: &Folder) -> String {
+    match Decoder::resume(&folder.0, &options(SEGMENT)).err() {
+        Some(Error::Saved(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_damage_to_saved_rows_is_found() {
+    let input = Folder::new("rows-input");
+    let (path, left) = killed_reading(&input, "rows-left");
+    let (paths, segment) = ([path], options(SEGMENT));
+    let alone = Folder::new("rows-alone");
+    all(&paths, &alone.0, &segment).unwrap();
+    let runs = left.runs();
+    for (number, run) in runs.iter().enumerate() {
+        let other = &runs[(number + 1) % runs.len()];
+        let bytes = fs::read(left.0.join(run)).unwrap();
+        let flipped = |at: usize| {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1;
+            Some(bytes)
+        };
+        let harmed = [
+            None,
+            Some(Vec::new()),
+            flipped(0),
+            flipped(bytes.len() / 3),
+            flipped(bytes.len() - 1),
+            Some(bytes[..bytes.len() - 1].to_vec()),
+            Some([&bytes[..], &[0]].concat()),
+            Some(fs::read(left.0.join(other)).unwrap()),
+        ];
+        for (harm, content) in harmed.into_iter().enumerate() {
+            let folder = left.copy("rows");
+            let path = folder.0.join(run);
+            match content {
+                Some(bytes) => fs::write(path, bytes).unwrap(),
+                None => fs::remove_file(path).unwrap(),
+            }
+            let found = all(&paths, &folder.0, &segment).unwrap();
+            let why = found.started_over.unwrap_or_default();
+            let said = if harm == 0 {
+                "is missing"
+            } else {
+                "is damaged"
+            };
+            assert_eq!(why, format!("{run} {said}"));
+            assert!(folder.tables() == alone.tables(), "{run} {harm}");
+        }
+    }
+}
+
+#[test]
+fn each_damage_to_the_saved_state_is_found() {
+    let input = Folder::new("state-input");
+    let (_, left) = killed_reading(&input, "state-left");
+    let bytes = fs::read(left.0.join("reading.saved")).unwrap();
+    let cuts = [0, 3, 4, bytes.len() / 2, bytes.len() - 1].map(|cut| bytes[..cut].to_vec());
+    let flips = (0..16).map(|part| {
+        let mut bytes = bytes.clone();
+        let at = part * (bytes.len() - 1) / 15;
+        bytes[at] ^= 0x10;
+        bytes
+    });
+    for content in cuts.into_iter().chain(flips) {
+        let folder = left.copy("state");
+        fs::write(folder.0.join("reading.saved"), content).unwrap();
+        assert_eq!(why_useless(&folder), "its file is damaged");
+    }
+}
+
+#[test]
+fn a_file_that_the_state_does_not_name_is_removed() {
+    let input = Folder::new("unnamed-input");
+    let (path, left) = killed_reading(&input, "unnamed");
+    let unnamed = left.0.join("visits.parquet.0123456789abcdef.tmp");
+    fs::write(&unnamed, "half of it").unwrap();
+    let found = all(&[path], &left.0, &options(SEGMENT)).unwrap();
+    assert_eq!(found.started_over, None);
+    assert!(!unnamed.exists());
+}
+
+#[test]
+fn other_packets_start_over_and_say_why() {
+    let input = Folder::new("other-input");
+    let (path, left) = killed_reading(&input, "other-left");
+    let paths = [path];
+    for is_short in [false, true] {
+        talk(&input, 1_700_000_000 + i64::from(!is_short), REQUESTS);
+        if is_short {
+            let bytes = fs::read(&paths[0]).unwrap();
+            fs::write(&paths[0], &bytes[..bytes.len() / 2]).unwrap();
+        }
+        let (alone, folder) = (Folder::new("other-alone"), left.copy("other"));
+        let expected = all(&paths, &alone.0, &options(SEGMENT)).unwrap();
+        let found = all(&paths, &folder.0, &options(SEGMENT)).unwrap();
+        assert_eq!(
+            found.started_over.as_deref(),
+            Some("these are other packets than before")
+        );
+        assert!(folder.tables() == alone.tables() && expected.visits == found.visits);
     }
 }

@@ -11,6 +11,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::standard::Standard;
 use crate::bounds::{EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG};
 use crate::error::{Error, Result};
 
@@ -36,13 +37,16 @@ pub struct Source {
     offset: u64,
     ended: bool,
     failure: Option<String>,
+    stopped: Rc<Cell<bool>>,
 }
 
 impl Source {
     /// Opens `path`, or standard input for "-".
     pub fn open(path: &Path) -> Result<Source> {
         if path.as_os_str() == "-" {
-            return Source::new(path, Box::new(io::stdin()), 0);
+            let stopped = Rc::default();
+            let stream = Standard::new(Rc::clone(&stopped))?;
+            return Source::stoppable(path, Box::new(stream), 0, stopped);
         }
         let failed = |source| Error::Io {
             path: path.to_owned(),
@@ -59,9 +63,21 @@ impl Source {
 
     /// Reads `stream`; errors name `path`, and `total` is its length if known.
     pub fn new(path: &Path, stream: Box<dyn Read>, total: u64) -> Result<Source> {
-        let failed = |source| Error::Io {
-            path: path.to_owned(),
-            source,
+        Source::stoppable(path, stream, total, Rc::default())
+    }
+
+    fn stoppable(
+        path: &Path,
+        stream: Box<dyn Read>,
+        total: u64,
+        stopped: Rc<Cell<bool>>,
+    ) -> Result<Source> {
+        let failed = |source| match stopped.get() {
+            true => Error::Interrupted,
+            false => Error::Io {
+                path: path.to_owned(),
+                source,
+            },
         };
         let taken = Rc::new(Cell::new(0));
         let mut stream = Counted {
@@ -107,7 +123,16 @@ impl Source {
             offset: 0,
             ended: false,
             failure: None,
+            stopped,
         })
+    }
+
+    /// Fails if the user ended the work while the stream was silent.
+    pub fn go_on(&self) -> Result<()> {
+        match self.stopped.get() {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
     }
 
     pub fn path(&self) -> &Path {

@@ -128,6 +128,15 @@ impl EventWriter {
         Ok(EventWriter { events })
     }
 
+    /// Writes all of them to a file that does not have its name yet. Returns their number.
+    pub fn seal(&mut self, names: &Names) -> Result<u64> {
+        self.events.seal(names)
+    }
+
+    pub fn publish(&mut self) -> Result<u64> {
+        self.events.publish()
+    }
+
     /// Returns the events written.
     pub fn finish(&mut self, names: &Names) -> Result<u64> {
         self.events.finish(names)

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 pub(super) mod files;
+mod paused;
 mod rows;
 
 /// A folder of its own for each test, removed when the test ends.

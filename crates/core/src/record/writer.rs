@@ -38,6 +38,21 @@ const LATE_ROWS: usize = 1 << 15;
 /// Runs merged at once: each takes a file and about 1 MB.
 const FAN_IN: usize = 16;
 
+fn buffer_rows() -> usize {
+    #[cfg(test)]
+    return testing::BUFFER_ROWS.get();
+    #[cfg(not(test))]
+    BUFFER_ROWS
+}
+
+#[cfg(test)]
+pub mod testing {
+    thread_local! {
+        /// With a small buffer, a small capture gives as many files as a large one does.
+        pub static BUFFER_ROWS: std::cell::Cell<usize> = const { std::cell::Cell::new(super::BUFFER_ROWS) };
+    }
+}
+
 /// What a writer has when a segment of a long reading ends.
 #[derive(Deserialize, Serialize)]
 pub struct Paused<R> {
@@ -77,7 +92,8 @@ pub struct TableWriter<R: Row> {
 
 impl<R: Row> TableWriter<R> {
     pub fn create(target: &Path) -> Result<Self> {
-        Self::with_capacity(target, BUFFER_ROWS, BUFFER_ROWS / 2)
+        let rows = buffer_rows();
+        Self::with_capacity(target, rows, rows / 2)
     }
 
     /// Sorts when it has `capacity` rows, and then holds back the `held` youngest of them.
@@ -120,7 +136,7 @@ impl<R: Row> TableWriter<R> {
         Ok(())
     }
 
-    /// The state after a pause, for [`Self::resume`]. Its files stay until [`Self::publish`].
+    /// The state after a pause, for [`Self::resume`]. Its files stay: a reading that is killed later goes on with them.
     pub fn paused(&mut self) -> Result<Paused<&R>> {
         for run in self.runs.iter().skip(self.kept.len()) {
             self.kept.push((run.path.clone(), Kept::of(&run.path)?));
@@ -256,10 +272,6 @@ impl<R: Row> TableWriter<R> {
             return Err(table_error(&self.target, "published before sealed"));
         };
         sealed.file.publish(&self.target)?;
-        for (path, _) in self.kept.drain(..) {
-            // What stays has a name that shows that it is incomplete.
-            let _ = std::fs::remove_file(path);
-        }
         Ok(sealed.rows)
     }
 

@@ -6,6 +6,9 @@
 //! out/<table>.….tmp     the rows of finished segments; the state has the length and the checksum of each file
 //! ```
 //!
+//! Both stay when the tables are complete, until the caller has all that it wants (dataset/unfinished.py): a reading that
+//! is killed while it merges, or later, goes on after its last segment.
+//!
 //! Saved state holds what clients and servers sent, so only its user may read it. It is for the same build of Tailrace
 //! only, so the reader of captures keeps the version beside it.
 
@@ -41,6 +44,8 @@ pub fn value<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 /// Writes the state of a reading, completely or not at all.
 pub fn save<T: Serialize>(out: &Path, state: &T) -> Result<()> {
     let (target, partial) = (out.join(SAVED), out.join(SAVING));
+    #[cfg(test)]
+    crate::whole::killing::step()?;
     let failed = |source| Error::Io {
         path: target.clone(),
         source,
@@ -65,10 +70,12 @@ pub fn save<T: Serialize>(out: &Path, state: &T) -> Result<()> {
     let written = to.to.into_inner().map_err(|error| error.into_error());
     let finished = written.and_then(|file| {
         file.write_all_at(&sum, 0)?;
-        file.sync_all()?;
-        fs::rename(&partial, &target)
+        file.sync_all()
     });
-    finished.map_err(failed)
+    finished.map_err(failed)?;
+    #[cfg(test)]
+    crate::whole::killing::step()?;
+    fs::rename(&partial, &target).map_err(failed)
 }
 
 /// What an earlier reading saved in this folder; None: nothing.
@@ -190,24 +197,28 @@ struct Summed<W: Write> {
     failed: Option<std::io::Error>,
 }
 
+impl<W: Write> Summed<W> {
+    fn kept<T>(&mut self, done: std::io::Result<T>) -> std::io::Result<T> {
+        if let Err(error) = &done {
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                let same = error.raw_os_error().map(std::io::Error::from_raw_os_error);
+                self.failed = same.or(Some(error.kind().into()));
+            }
+        }
+        done
+    }
+}
+
 impl<W: Write> Write for Summed<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.to.write(bytes);
-        match written {
-            Ok(n) => {
-                self.sum.update(bytes.get(..n).unwrap_or(&[]));
-                Ok(n)
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Err(error),
-            Err(error) => {
-                let same = error.raw_os_error().map(std::io::Error::from_raw_os_error);
-                self.failed = same.or(Some(error.kind().into()));
-                Err(error)
-            }
-        }
+        let n = self.kept(written)?;
+        self.sum.update(bytes.get(..n).unwrap_or(&[]));
+        Ok(n)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.to.flush()
+        let flushed = self.to.flush();
+        self.kept(flushed)
     }
 }
