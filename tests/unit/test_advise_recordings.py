@@ -103,7 +103,7 @@ def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
     with pytest.raises(advise.RefusedError, match="its twin does not repeat it") as refused:
         advise.advise(folder, tmp_path / "advice")
     assert refused.value.reasons == (
-        "longest queue of app: 20 recorded, 3 reproduced; workers of app in topology.toml",
+        "longest queue of app: 20 recorded, 3 reproduced; this would help: workers of app in topology.toml",
     )
 
 

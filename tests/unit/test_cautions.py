@@ -13,6 +13,7 @@ from tailrace import advise, sim
 from tailrace.advise import page, recordings
 from tailrace.advise.cautions import cautious
 from tailrace.advise.changing import changed
+from tailrace.advise.facts import Facts
 from tailrace.advise.ranking import present
 from tailrace.advise.trials import Trials
 from tailrace.dataset import Dataset
@@ -43,7 +44,7 @@ def test_a_change_that_lets_more_through_is_not_sure_where_a_server_behind_may_o
     by_name = {one.remedies: one for one in found.ranked if one.places != ("web, app, db",)}
     assert all(one.caution == "" for one in found.ranked)
     sure, unsure = by_name["backlog",], by_name["asynchronous",]
-    again = cautious([unsure, sure], {"db": 5}, system, Trials(tmp_path))
+    again = cautious([unsure, sure], Facts(unlimited={"db": 5}), system, Trials(tmp_path))
     assert [one.remedies for one in again] == [("backlog",), ("asynchronous",)]
     assert again[0].caution == ""
     assert again[0].effect == sure.effect
@@ -63,7 +64,7 @@ def test_the_interval_holds_what_is_left_if_a_server_holds_no_more_than_was_seen
     change = advise.advise(from_table(CHAIN), replications=2).ranked[0]
     changes = {("tiers", "app", "kind"): "async"}
     one = replace(change, remedies=("asynchronous",), changes=changes, effect=roomy, experiment=system)
-    [few] = cautious([one], {"db": 1}, system, trials)
+    [few] = cautious([one], Facts(unlimited={"db": 1}), system, trials)
     fewest = sim.count(
         changed(system, {("tiers", "db", "workers"): 1, ("tiers", "app", "calls", "db", "kept"): False})
     ).over_1s
@@ -78,7 +79,12 @@ def test_tiers_that_the_change_itself_makes_roomy_need_no_caution(tmp_path: Path
     system = from_table(CHAIN)
     found = advise.advise(system, replications=2)
     workers = next(one for one in found.ranked if one.remedies == ("workers",))
-    [one] = cautious([replace(workers, changes={("tiers", "db", "workers"): 9})], {"db": 5}, system, Trials(tmp_path))
+    [one] = cautious(
+        [replace(workers, changes={("tiers", "db", "workers"): 9})],
+        Facts(unlimited={"db": 5}),
+        system,
+        Trials(tmp_path),
+    )
     assert one.caution == ""
 
 
@@ -87,8 +93,8 @@ def test_pools_hold_a_server_to_what_was_seen(tmp_path: Path) -> None:
     system = from_table(CHAIN)
     found = advise.advise(system, replications=2)
     changed_app = next(one for one in found.ranked if one.places == ("web, app",))
-    [held] = cautious([changed_app], {"db": 50}, system, Trials(tmp_path))
-    [open_ended] = cautious([changed_app], {"db": 49}, system, Trials(tmp_path))
+    [held] = cautious([changed_app], Facts(unlimited={"db": 50}), system, Trials(tmp_path))
+    [open_ended] = cautious([changed_app], Facts(unlimited={"db": 49}), system, Trials(tmp_path))
     assert (held.caution, bool(open_ended.caution)) == ("", True)
 
 
@@ -99,3 +105,20 @@ def test_a_twin_knows_which_workers_its_recording_does_not_show(
     sim.simulate(from_table(CHAIN), tmp_path / "run")
     planned = recordings.twin_of(Dataset.open(tmp_path / "run"), tmp_path / "twin")
     assert planned.facts.unlimited.keys() == {"db"}
+
+
+def test_a_prediction_holds_what_is_left_if_calls_open_connections(tmp_path: Path) -> None:
+    """More workers of the web server let more calls through, and a short accept queue drops them if each opens one."""
+    tiers = CHAIN["tiers"] | {"db": {"workers": 4, "backlog": 1}}
+    tiers["app"] = {"workers": 100, "backlog": 100, "calls": {"db": {"kept": True, "pool": 0}}}
+    stalls = [{"kind": "freeze", "place": "db", "at": "1 s", "for": "400 ms"}]
+    system = from_table(CHAIN | {"tiers": tiers, "stalls": stalls})
+    change = next(one for one in advise.advise(system, replications=2).ranked if one.remedies == ("workers",))
+    [same] = cautious([change], Facts(), system, Trials(tmp_path))
+    [unsure] = cautious([change], Facts(opening=("db",)), system, Trials(tmp_path))
+    opened = sim.count(changed(change.experiment, {("tiers", "app", "calls", "db", "kept"): False})).over_1s
+    assert same.caution == ""
+    assert unsure.effect.vlrt.high is not None
+    assert same.effect.vlrt.high is not None
+    assert same.effect.vlrt.high < opened <= unsure.effect.vlrt.high
+    assert f"If each call opens one, {opened} requests take 1 s or more." in unsure.caution

@@ -62,7 +62,7 @@ def advise(
         notes = planned.facts.notes
         if planned.facts.compared and found.base.vlrt.mean > SATURATED * found.base.requests:
             notes = (MORE_REQUESTS, *notes)
-        found = replace(found, ranked=tuple(cautious(found.ranked, planned.facts.unlimited, found.experiment, trials)))
+        found = replace(found, ranked=tuple(cautious(found.ranked, planned.facts, found.experiment, trials)))
         best = found.best
         lines = queues(found.experiment, best.experiment, found.base.first, trials) if best else None
         return replace(

@@ -40,9 +40,8 @@ def unnamed(advice: Advice) -> str:
     if advice.best is None:
         return ""
     tiers = dict.fromkeys(line.tier for line in advice.lines(advice.best))
-    if not tiers:
-        return "Name the software (--software app=nginx) to get the lines to change."
-    unknown = next((tier for tier in tiers if not advice.software.get(tier)), None)
+    changed = dict.fromkeys(path[1] for path in advice.best.changes if path[0] == "tiers")
+    unknown = next((tier for tier in (*tiers, *changed) if not advice.software.get(tier)), None)
     if unknown is None:
         return ""
     name = words.name(unknown)

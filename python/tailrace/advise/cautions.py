@@ -1,17 +1,20 @@
-"""Where a prediction depends on what the recording does not show: how many requests a server can hold.
+"""Where a prediction depends on what the recording does not show: how many requests a server can hold, and whether
+connections to it are kept.
 
-A twin takes such a server to hold any number. A change that lets more requests through to it may make it drop them. So
-the change is simulated once more with servers that hold no more than was seen, and the interval holds both.
+A twin takes such a server to hold any number, and such connections to be kept. A change that lets more requests through
+may make the server drop them. So the change is simulated once more with servers that hold no more than was seen, or
+with a connection for each call, and the interval holds both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tailrace.advise.advice import Ranked
 from tailrace.advise.changing import changed
+from tailrace.advise.facts import Facts
 from tailrace.advise.prediction import reaching
 from tailrace.advise.ranking import ranked
 from tailrace.advise.trials import Trials, replicated
@@ -22,29 +25,31 @@ LETTING_THROUGH = frozenset(("asynchronous", "workers", "pool", "replica"))
 """Remedies after which more requests reach the servers behind at once, as docs/reference/remedies.md says of them."""
 
 
-def cautious(
-    found: Sequence[Ranked], unlimited: Mapping[str, int], experiment: Experiment, trials: Trials
-) -> list[Ranked]:
-    """The same changes, each with its caution, ranked anew; `unlimited` are the tiers whose workers are not known, and
-    how many requests were seen in one of their servers."""
+def cautious(found: Sequence[Ranked], facts: Facts, experiment: Experiment, trials: Trials) -> list[Ranked]:
+    """The same changes, each with its caution, ranked anew. `facts` says what the recording does not show."""
     again = []
     for one in found:
-        seen = {tier: max(unlimited[tier], 1) for tier in _open_ended(one, unlimited, experiment)}
-        again.append(_with_caution(one, seen, trials) if seen else one)
+        behind = _behind(one, experiment)
+        seen = {tier: max(facts.unlimited[tier], 1) for tier in _open_ended(one, facts.unlimited, behind)}
+        if seen:
+            one = _if_no_more(one, seen, trials)
+        elif opening := [tier for tier in behind if tier in facts.opening]:
+            one = _if_opened(one, opening, trials)
+        again.append(one)
     return ranked(again)
 
 
-def _open_ended(one: Ranked, unlimited: Mapping[str, int], experiment: Experiment) -> list[str]:
-    """The tiers that may overflow after the change."""
+def _behind(one: Ranked, experiment: Experiment) -> list[str]:
+    """The tiers that get more requests at once after the change; those that it changes itself are left out."""
     if not LETTING_THROUGH.intersection(one.remedies):
         return []
     changed_tiers = dict.fromkeys(path[1] for path in one.changes if path[0] == "tiers")
-    behind = places.behind(experiment, changed_tiers)
-    return [
-        tier
-        for tier in behind
-        if tier in unlimited and tier not in changed_tiers and not _pooled(one.experiment, tier, unlimited[tier])
-    ]
+    return [tier for tier in places.behind(experiment, changed_tiers) if tier not in changed_tiers]
+
+
+def _open_ended(one: Ranked, unlimited: Mapping[str, int], behind: Sequence[str]) -> list[str]:
+    """The tiers that may overflow after the change."""
+    return [tier for tier in behind if tier in unlimited and not _pooled(one.experiment, tier, unlimited[tier])]
 
 
 def _pooled(experiment: Experiment, tier: str, seen: int) -> bool:
@@ -54,26 +59,44 @@ def _pooled(experiment: Experiment, tier: str, seen: int) -> bool:
     return most <= seen and all(call.kept and call.pool and not call.pool_per for _, call in called)
 
 
-def _narrow(experiment: Experiment, seen: Mapping[str, int]) -> Experiment:
-    """With servers that hold no more than was seen, and new connections to them: those that were kept are no more than
-    the requests that were seen."""
-    narrow: dict[tuple[str, ...], Any] = {("tiers", tier, "workers"): workers for tier, workers in seen.items()}
+def _narrow(experiment: Experiment, workers: Mapping[str, int], opening: Collection[str]) -> Experiment:
+    """With servers that hold no more than was seen, and new connections for calls to some tiers."""
+    narrow: dict[tuple[str, ...], Any] = {("tiers", tier, "workers"): count for tier, count in workers.items()}
     for caller, tier in experiment.tiers.items():
-        kept = [callee for callee, call in tier.calls.items() if callee in seen and call.kept]
+        kept = [callee for callee, call in tier.calls.items() if callee in opening and call.kept]
         narrow |= {("tiers", caller, "calls", callee, "kept"): False for callee in kept}
     return changed(experiment, narrow)
 
 
-def _with_caution(one: Ranked, seen: Mapping[str, int], trials: Trials) -> Ranked:
+def _if_no_more(one: Ranked, seen: Mapping[str, int], trials: Trials) -> Ranked:
+    """Connections that were kept are no more than the requests that were seen, so further ones are new."""
     first = next(iter(seen))
     name = words.name(first)
     caution = f"The recording does not show how many requests {name} can hold, and it gets more at once."
-    [outcome] = trials.outcomes([replicated(_narrow(one.experiment, seen), 0)])
+    [outcome] = trials.outcomes([replicated(_narrow(one.experiment, seen, seen), 0)])
     if outcome is None:
         trials.leave("find what is left if servers hold no more than was seen, for {}", [one.words])
         return replace(one, caution=caution)
     left = (
         f" If it can hold only the {seen[first]} that were seen, {words.count(outcome.vlrt)} requests take 1 s or more."
     )
-    effect = replace(one.effect, vlrt=reaching(one.effect.vlrt, outcome.vlrt, trials.spread))
-    return replace(one, caution=caution + left, effect=effect)
+    return _reaching(one, outcome.vlrt, caution + left, trials)
+
+
+def _if_opened(one: Ranked, opening: Sequence[str], trials: Trials) -> Ranked:
+    """There is no caution where it makes no difference."""
+    [outcome] = trials.outcomes([replicated(_narrow(one.experiment, {}, opening), 0)])
+    if outcome is None:
+        trials.leave("find what is left if each call opens a connection, for {}", [one.words])
+        return one
+    if one.effect.vlrt.high is None or outcome.vlrt <= one.effect.vlrt.high:
+        return one
+    name = words.name(opening[0])
+    caution = f"The recording does not show whether calls to {name} open new connections."
+    left = f" If each call opens one, {words.count(outcome.vlrt)} requests take 1 s or more."
+    return _reaching(one, outcome.vlrt, caution + left, trials)
+
+
+def _reaching(one: Ranked, vlrt: int, caution: str, trials: Trials) -> Ranked:
+    effect = replace(one.effect, vlrt=reaching(one.effect.vlrt, vlrt, trials.spread))
+    return replace(one, caution=caution, effect=effect)

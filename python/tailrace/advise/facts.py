@@ -39,6 +39,8 @@ class Facts:
     unlimited: Mapping[str, int] = field(default_factory=dict)
     """Tiers of the twin whose number of workers the recording does not show, and the most requests in one of their
     servers."""
+    opening: tuple[str, ...] = ()
+    """Tiers of the twin of which the recording does not show whether calls to them open connections."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
 

@@ -16,7 +16,7 @@ from tailrace.advise.advice import Effect, Ranked, Surge
 from tailrace.advise.changing import possible
 from tailrace.advise.outcomes import Outcome
 from tailrace.advise.prediction import predict
-from tailrace.advise.remedies import EFFORTS, Changes
+from tailrace.advise.remedies import EFFORTS, REMEDIES, Changes
 from tailrace.advise.remedies.alike import joined
 from tailrace.advise.sizing import PROMISING, REMOVED, Sized
 from tailrace.advise.trials import Trials
@@ -34,6 +34,11 @@ PAIRS = 4
 """Options that are paired with the best."""
 GAIN = 0.01
 """A pair is shown only if it removes so much more than the best alone: two changes are more work than one."""
+NOISE = 3
+"""Standard deviations of a Poisson count: what two runs may differ by."""
+SLOWER = 1.1
+"""Two p99.9 of one run each differ by more than noise beyond this factor."""
+ORDER = [remedy.name for remedy in REMEDIES]
 _effort = list(EFFORTS).index
 
 
@@ -156,26 +161,39 @@ def _surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | Non
     if outcome is None:
         return None
     last = quiet.first.parts[-1]
-    return Surge(outcome.vlrt, outcome.parts[-1] <= last + 3 * sqrt(last + 1))
+    return Surge(outcome.vlrt, outcome.parts[-1] <= last + NOISE * sqrt(last + 1))
 
 
 def ranked(found: Sequence[Ranked]) -> list[Ranked]:
     """Those that remove nearly everything come first, the least effort first; then the others, by what they leave.
     Changes whose effect depends on what the recording does not show come behind the others. Between equals, those come
-    first that recover from the surge, leave less in it, and have the lower p99.9."""
+    first that recover from the surge, leave less in it, and have the lower p99.9, as far as more than noise differs;
+    then those that cost less, which `REMEDIES` lists first."""
+    enough = [one for one in found if _enough(one)]
+    fewest = min((one.surge.vlrt for one in enough if one.surge), default=0)
+    fastest = min((one.effect.first.p999_ns for one in enough), default=0.0)
 
     def order(one: Ranked) -> tuple[float, ...]:
-        enough = one.removes >= REMOVED and one.helps
         stays = one.surge is not None and not one.surge.recovers
         left = one.surge.vlrt if one.surge else 0
         return (
-            not enough,
+            not _enough(one),
             bool(one.caution),
-            0 if enough else -one.removes,
+            0 if _enough(one) else -one.removes,
             _effort(one.effort),
             stays,
-            left,
-            one.effect.first.p999_ns,
+            left if left > fewest + NOISE * sqrt(fewest + 1) else 0,
+            one.effect.first.p999_ns > SLOWER * fastest,
+            _place(one),
         )
 
     return sorted(found, key=order)
+
+
+def _enough(one: Ranked) -> bool:
+    return one.removes >= REMOVED and one.helps
+
+
+def _place(one: Ranked) -> int:
+    """In the list of all remedies."""
+    return max(ORDER.index(name) for name in one.remedies)

@@ -11,7 +11,7 @@ from tailrace.advise.facts import Facts
 from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
-from tailrace.twin import Gate, Twin, gate, learn
+from tailrace.twin import Gate, Twin, Unknown, gate, learn
 
 
 class RefusedError(TailraceError):
@@ -41,7 +41,12 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     path = twin.write(folder, overwrite=True)
     repeated = experiments.read(path)
     known = Facts(
-        tuple(_notes(twin)), _protocols(twin, run, repeated), checked.rows, _unlimited(twin), _spread(checked)
+        notes=tuple(one.sentence for one in twin.unknowns),
+        protocols=_protocols(twin, run, repeated),
+        compared=checked.rows,
+        unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
+        opening=tuple(_of(twin, "kept")),
+        spread=_spread(checked),
     )
     facts.keep(folder, run, (path.name, *twin.arrivals, *twin.losses), known)
     return Planned(repeated, known)
@@ -74,10 +79,6 @@ def _spread(checked: Gate) -> float:
     return max(abs(count - recorded) / recorded for count in counts) if recorded else 0.0
 
 
-def _unlimited(twin: Twin) -> dict[str, int]:
-    names = ((one.name.split("."), one.low) for one in twin.unknowns)
-    return {".".join(parts[1:-1]): int(low) for parts, low in names if parts[0] == "tiers" and parts[-1] == "workers"}
-
-
-def _notes(twin: Twin) -> list[str]:
-    return [f"the recording does not show {one.name} ({one.range}); {one.datum}" for one in twin.unknowns]
+def _of(twin: Twin, key: str) -> dict[str, Unknown]:
+    """By tier, what the recording does not show of it."""
+    return {one.tier: one for one in twin.unknowns if one.key == key}

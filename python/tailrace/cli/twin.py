@@ -69,8 +69,7 @@ def _lines(found: Twin, checked: Gate, path: Path) -> list[str]:
     width = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{a:<{width[0]}}  {b:>{width[1]}}  {c:>{width[2]}}{d}".rstrip() for a, b, c, d in rows]
     if found.unknowns:
-        lines += ["", "the recording does not show:"]
-        lines += [f"  {unknown.name} ({unknown.range}); {unknown.datum} would settle it" for unknown in found.unknowns]
+        lines += ["", *(unknown.sentence for unknown in found.unknowns)]
     lines.append("")
     if checked.passed:
         lines.append(f"the twin repeats the recording: {path}; try a change with `tailrace run {path} --set KEY=VALUE`")

@@ -12,6 +12,7 @@ from typing import Any
 from tailrace import dataset
 from tailrace.errors import OutputError, UsageError, cannot_write
 from tailrace.experiment import Experiment, layout, truth
+from tailrace.sim import opened
 from tailrace.sim.lowering import lower
 
 Progress = Callable[[int, int], None]
@@ -53,6 +54,7 @@ def simulate(
         writer.topology = layout.with_neighbours(layout.topology(experiment), experiment)
         outcome = _outcome(plan, _engine(plan, writer.folder, progress))
         writer.lose("requests and calls still under way 10 minutes after the end", outcome.unfinished)
+        writer.connections = opened.connections(experiment, writer.folder)
         truth.write(truth.Truth("sim", experiment, outcome.stalls), writer.folder / truth.FILE)
     return outcome
 

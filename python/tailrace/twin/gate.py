@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -14,12 +14,12 @@ from typing import Any
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.queues import Times
-from tailrace.experiment import Experiment
+from tailrace.experiment import Experiment, places
 from tailrace.study.intervals import of_one_more
 from tailrace.twin.model import Twin
 from tailrace.twin.outcome import Outcome, alike, matched, outcome
 from tailrace.twin.spread import REPLICATIONS, needed
-from tailrace.units import SECOND, format_duration
+from tailrace.units import SECOND, format_duration, format_share
 
 COUNTS = 0.15
 """A count, and the longest queue of a server, may differ by this share …"""
@@ -40,7 +40,7 @@ CRITICAL = 2.0
 tells how many there will be."""
 ACCOUNTED = "CPU time of"
 COMPLETER = "a recording of all requests: sampled traces hold a part"
-FINER = "samples of cpu_busy at most 50 ms apart"
+NO_DATUM = "no datum that Tailrace knows would help: the twin lacks what made the difference"
 
 Progress = Callable[[int, int], None]
 
@@ -52,12 +52,14 @@ class Compared:
     reproduced: str
     passed: bool
     datum: str = ""
-    """What would mend it."""
+    """What would mend it; empty if no datum does that Tailrace knows."""
+    why: str = ""
+    """What the difference means, where it is not a matter of data."""
 
     @property
     def sentence(self) -> str:
-        mends = f"; {self.datum}" if self.datum else ""
-        return f"{self.what}: {self.recorded} recorded, {self.reproduced} reproduced{mends}"
+        mends = self.why or (f"this would help: {self.datum}" if self.datum else NO_DATUM)
+        return f"{self.what}: {self.recorded} recorded, {self.reproduced} reproduced; {mends}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _nudged(experiment: Experiment, more: int, nudge: float) -> Experiment:
 
 def _rows(twin: Twin, recorded: Outcome, found: Sequence[Outcome]) -> Iterator[Compared]:
     vlrt, counts = len(recorded.vlrt), [len(one.vlrt) for one in found]
-    finer = _limits(twin, recorded) or FINER
+    finer = _limits(twin, recorded)
     datum = finer if vlrt else "a recording of a time with very slow requests"
     yield _counted("very slow requests", vlrt, counts, datum, vlrt > 0)
     if vlrt:
@@ -128,7 +130,7 @@ def _rows(twin: Twin, recorded: Outcome, found: Sequence[Outcome]) -> Iterator[C
     for server, name in twin.servers.items():
         longest, seen = recorded.longest.get(server, 0), [one.longest.get(name, 0) for one in found]
         short = max(longest, seen[0]) < SHORT * most
-        row = _counted(f"longest queue of {server}", longest, seen, _datum(twin, f"tiers.{name}."))
+        row = _counted(f"longest queue of {server}", longest, seen, _datum(twin, server))
         yield replace(row, passed=row.passed or short)
     yield from _completeness(twin)
     answered, also = recorded.answered, found[0].answered
@@ -136,9 +138,9 @@ def _rows(twin: Twin, recorded: Outcome, found: Sequence[Outcome]) -> Iterator[C
     yield Compared("answered requests", f"{answered:,}", f"{also:,}", passed, "a recording that begins when it is calm")
     least, most_of_all = min(counts), max(counts)
     steady = max(most_of_all, FEW) <= CRITICAL * max(least, FEW)
-    datum = "it is near-critical: so small a difference is within what any recording leaves open"
+    why = "it is near-critical: so small a difference of demand is within what any recording leaves open"
     what = "very slow requests with other seeds, and 1 % less to 1 % more demand"
-    yield Compared(what, f"{vlrt:,}", f"{least:,} to {most_of_all:,}", steady, datum)
+    yield Compared(what, f"{vlrt:,}", f"{least:,} to {most_of_all:,}", steady, why=why)
 
 
 def _counted(what: str, recorded: int, counts: Sequence[int], datum: str, possible: bool = True) -> Compared:
@@ -155,18 +157,18 @@ def _completeness(twin: Twin) -> Iterator[Compared]:
     for server, share in twin.accounted.items():
         if share < COMPLETE:
             what = f"{ACCOUNTED} {server} that its visits account for"
-            yield Compared(what, "100 %", f"{share:.0%}", False, COMPLETER)
+            yield Compared(what, "100 %", format_share(share), False, COMPLETER)
 
 
 def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Sequence[Outcome], finer: str) -> Iterator[Compared]:
     times = [one.vlrt for one in found]
     share, least = _together(recorded.vlrt, times[0]), needed(times, _together, MATCHED)
     what = f"of these, sent within {format_duration(NEAR_NS)} of a recorded one"
-    yield Compared(what, "100 %", f"{share:.0%}", share >= least, finer)
-    yield _distribution("their response times, s", recorded.modes, [one.modes for one in found])
+    yield Compared(what, "100 %", format_share(share), share >= least, finer)
+    yield _distribution("their response times, s", recorded.modes, [one.modes for one in found], finer)
     recorded_as = {name: server for server, name in twin.servers.items()}
     drops = [{recorded_as.get(name, name): count for name, count in one.drops.items()} for one in found]
-    yield _distribution("lost connection attempts", recorded.drops, drops)
+    yield _distribution("lost connection attempts", recorded.drops, drops, finer)
 
 
 def _together(some: Times, others: Times) -> float:
@@ -174,23 +176,25 @@ def _together(some: Times, others: Times) -> float:
     return matched(some, others, NEAR_NS) / len(some) if len(some) else 1.0
 
 
-def _distribution(what: str, some: Mapping[Any, int], found: Sequence[Mapping[Any, int]]) -> Compared:
+def _distribution(what: str, some: Mapping[Any, int], found: Sequence[Mapping[Any, int]], datum: str) -> Compared:
     told, again = (
         ", ".join(f"{key}: {count:,}" for key, count in sorted(counts.items())) or "none" for counts in (some, found[0])
     )
     passed = alike(some, found[0]) >= needed(found, alike, MATCHED)
-    return Compared(what, told, again, passed, "backlog and workers of each server in topology.toml")
+    return Compared(what, told, again, passed, datum)
 
 
 def _limits(twin: Twin, recorded: Outcome) -> str:
     """The data for unknown workers or backlogs of the server that lost most attempts, or else of that with the longest
-    queue: finer samples do not show how many requests such a server holds."""
+    queue: samples do not show how many requests such a server holds. Where these are known, missing samples."""
     counts = recorded.drops or recorded.longest
     server = max(counts, key=lambda name: counts[name], default="")
-    prefix = f"tiers.{twin.servers.get(server, '')}."
-    unknown = (one for one in twin.unknowns if one.name in (f"{prefix}workers", f"{prefix}backlog"))
-    return "; ".join(one.datum for one in unknown)
+    holds = _datum(twin, server, ("workers", "backlog"))
+    return holds or "; ".join(one.datum for one in twin.unknowns if one.key == "cpu")
 
 
-def _datum(twin: Twin, prefix: str) -> str:
-    return "; ".join(unknown.datum for unknown in twin.unknowns if unknown.name.startswith(prefix))
+def _datum(twin: Twin, server: str, keys: Collection[str] = ()) -> str:
+    """The data for what is unknown of the tier of a server."""
+    tier = {one.name: one.tier for one in places.servers(twin.experiment)}.get(twin.servers.get(server, ""), "")
+    of_tier = (one for one in twin.unknowns if one.name.startswith(f"tiers.{tier}."))
+    return "; ".join(one.datum for one in of_tier if not keys or one.key in keys)

@@ -196,8 +196,8 @@ def _unknown_clients(view: View) -> Iterator[Unknown]:
     client = view.requests["client"].drop_nulls()
     if len(client) and client.n_unique() < len(client):
         return
-    datum = "a load generator's own log, or connections that clients keep open: which requests one client sent"
-    yield Unknown("workloads: whether clients wait for answers", 0, 1, datum)
+    datum = "which requests one client sent, from the log of a load generator or from connections that stay open"
+    yield Unknown("whether clients wait for answers", 0, 1, datum)
 
 
 def _unknown_cpu(found: Structure, used: Cpu) -> Iterator[Unknown]:
@@ -205,4 +205,4 @@ def _unknown_cpu(found: Structure, used: Cpu) -> Iterator[Unknown]:
         for server in servers:
             if server not in used.sampled:
                 datum = f"samples of cpu_busy of {server}, 50 ms apart"
-                yield Unknown(f"tiers.{tier}: how much of its visits' time is CPU time", 0, 1, datum)
+                yield Unknown(f"how much of the time of visits to {server} is CPU time", 0, 1, datum, "cpu", tier)

@@ -28,6 +28,9 @@ LIGHT_QUEUE = 65535
 """The default of asynchronous servers."""
 BEYOND = 1.1
 """A few more than fit may seem to be inside: connections open and close within the moment of a packet."""
+OPENED, KEPT = 0.9, 0.5
+"""Connections for each visit: almost one, if each visit opens its own; at most half of one, if connections are kept.
+Between them, callers may differ."""
 DEFAULT_BACKLOG = 128
 """`somaxconn` until Linux 5.4, and the default of many servers."""
 
@@ -43,10 +46,21 @@ class Unknown:
     """The range that the recording allows; None: no upper bound."""
     datum: str
     """What would settle it."""
+    key: str = ""
+    tier: str = ""
+    """The last part of the name, and the tier that it limits, where it is a key of a tier or of calls to it."""
 
     @property
     def range(self) -> str:
-        return f"{self.low:g} or more" if self.high is None else f"{self.low:g} to {self.high:g}"
+        """Empty if the question has no number."""
+        if self.high is None:
+            return f"{self.low:g} or more"
+        return "" if (self.low, self.high) == (0, 1) else f"{self.low:g} to {self.high:g}"
+
+    @property
+    def sentence(self) -> str:
+        between = f" ({self.range})" if self.range else ""
+        return f"the recording does not show {self.name}{between}; this would settle it: {self.datum}"
 
 
 @dataclass
@@ -65,7 +79,8 @@ class Limits:
         known = self.view.topology.server(server) or Server(name=server)
         found: dict[str, Any] = {"count": len(servers)} if len(servers) > 1 else {}
         if not known.backlog:
-            self.unknowns.append(Unknown(f"tiers.{name}.backlog", 0, None, f"backlog of {server} in topology.toml"))
+            datum = f"backlog of {server} in topology.toml"
+            self.unknowns.append(Unknown(f"tiers.{name}.backlog", 0, None, datum, "backlog", name))
         found["backlog"] = known.backlog or DEFAULT_BACKLOG
         light = max((known.queue_max or 0) - found["backlog"] - 1, 0)
         if known.kind == "async":
@@ -74,7 +89,7 @@ class Limits:
         workers = int(self.account.workers[self.account.recorded.number[server]])
         if not workers:
             longest, datum = self.view.stays[server].longest, f"workers of {server} in topology.toml"
-            self.unknowns.append(Unknown(f"tiers.{name}.workers", longest, None, datum))
+            self.unknowns.append(Unknown(f"tiers.{name}.workers", longest, None, datum, "workers", name))
             return found | {"workers": 0}
         light = max(light - workers, 0) or self._beyond(name, server, workers + found["backlog"] + 1)
         return found | {"workers": workers} | ({"kind": "bounded", "light_queue": light} if light else {})
@@ -93,10 +108,7 @@ class Limits:
         """The keys of `[tiers.CALLER.calls.CALLEE]`."""
         callers, callees = self.structure.members[caller], self.structure.members[callee]
         key = f"tiers.{caller}.calls.{callee}"
-        kept = not self._lost(callers, callees)
-        if kept:
-            self.unknowns.append(Unknown(f"{key}.kept", 0, 1, f"whether {caller} keeps its connections to {callee}"))
-        found: dict[str, Any] = {"kept": kept, **self._pool(key, callers, callees)}
+        found: dict[str, Any] = {"kept": self._kept(key, callers, callees), **self._pool(key, callers, callees)}
         policy = self.structure.policy.get((caller, callee))
         if policy in get_args(Policy):
             found["policy"] = policy
@@ -104,6 +116,22 @@ class Limits:
         if policy in MOD_JK and server is not None and server.protocol == "ajp":
             found |= {"endpoint": "original", "recover_time": "60 s"}
         return found
+
+    def _kept(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool:
+        """Whether calls go over connections that stay open: by the connections that were recorded; else by attempts
+        that were lost, which show that there were attempts. Without either they are taken to be kept."""
+        counts = [self.view.connections.servers.get(callee) for callee in callees]
+        visits = sum(len(self.view.stays[callee].arrivals) for callee in callees)
+        if visits and all(counts):
+            share = sum(count.established for count in counts if count) / visits
+            if share >= OPENED or share <= KEPT:
+                return share <= KEPT
+        if self._lost(callers, callees):
+            return False
+        datum = f"a packet capture between {callers[0]} and {callees[0]}"
+        tier = self.structure.tier[callees[0]]
+        self.unknowns.append(Unknown(f"{key}.kept, whether connections are kept", 0, 1, datum, "kept", tier))
+        return True
 
     def _pool(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> dict[str, Any]:
         pools = [pool for pool in self.view.topology.pools if pool.caller in callers and pool.callee in callees]
