@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,43 @@ def test_the_recording_is_one_more_run_of_the_twin() -> None:
 def test_the_recording_is_as_like_the_twin_as_runs_of_the_twin_are_alike() -> None:
     assert needed([1, 1, 1], lambda one, other: float(one == other), 0.8) == 0.8
     assert needed([1, 2, 1], lambda one, other: 1.0 if one == other else 0.6, 0.8) == 0.6
+
+
+def test_only_calls_that_overlap_are_made_at_once(tmp_path: Path) -> None:
+    """A visit makes two calls to the cache at once, and before them two to the database, one after the other."""
+    calls = {"query": {"count": 2}, "look": {"count": 2, "parallel": True}}
+    parts = {
+        "tiers": {"web": {"calls": ["db", "cache"]}, "db": {}, "cache": {}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "1 ms", "calls": calls}}},
+            "query": {"at": {"db": {"compute": "500 us", "wait": "2 ms"}}},
+            "look": {"at": {"cache": {"compute": "500 us", "wait": "2 ms"}}},
+        },
+        "workloads": {"users": {"kind": "poisson", "rate": 100.0, "interaction": "page"}},
+    }
+    learnt = twin.learn(recorded(tmp_path, **parts)).table["interactions"]
+    made = {call["to"]: call for work in learnt.values() for at in work["at"].values() for call in at["calls"].values()}
+    assert made["cache"].get("parallel") is True
+    assert "parallel" not in made["db"]
+    assert made["db"]["count"] == 2
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_recorded_connections_show_whether_calls_open_them(tmp_path: Path, kept: bool) -> None:
+    parts = {
+        "tiers": {"web": {"workers": 20, "calls": {"db": {"kept": kept}}}, "db": {}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "1 ms", "calls": {"query": 1}}}},
+            "query": {"at": {"db": {"compute": "1 ms"}}},
+        },
+    }
+    run = recorded(tmp_path, **parts)
+    learnt = twin.learn(run)
+    assert learnt.table["tiers"]["web"]["calls"]["db"]["kept"] is kept
+    assert not any(unknown.key == "kept" for unknown in learnt.unknowns)
+    manifest = run.path / "manifest.json"
+    table = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(table | {"connections": {}}))
+    unsure = twin.learn(run.path)
+    assert unsure.table["tiers"]["web"]["calls"]["db"]["kept"] is True
+    assert [unknown.tier for unknown in unsure.unknowns if unknown.key == "kept"] == ["db"]

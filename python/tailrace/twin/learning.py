@@ -176,7 +176,7 @@ def _interactions(kinds: Tree, needs: Demands) -> dict[str, Any]:
                 kinds.label[callee]: {
                     "count": float(count),
                     "to": kinds.kinds[callee].tier,
-                    **({"parallel": True} if kind.at_once and count > 1 else {}),
+                    **({"parallel": True} if callee in kind.at_once and count > 1 else {}),
                 }
                 for callee, count in kinds.calls_of(number).items()
             },

@@ -28,8 +28,8 @@ class Kind:
     """Kinds of calls, and how many of each, in the order in which visits make them."""
     height: int
     """Of the calls below it; that of a visit without calls is 0."""
-    at_once: bool = False
-    """Its calls overlap."""
+    at_once: frozenset[int] = frozenset()
+    """Kinds of calls that overlap others of their kind."""
 
 
 @dataclass
@@ -90,9 +90,9 @@ def grow(recorded: Recorded, structure: Structure, apart: Times) -> Tree:
     for level in range(int(depth.max(initial=0)), -1, -1):
         here, calls = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
         _level(tree, base, here, parent[calls], calls)
-    _find_simultaneous(tree, recorded)
     _order_calls(tree, recorded)
     _join_rare(tree)
+    _find_simultaneous(tree, recorded)
     return tree
 
 
@@ -132,17 +132,25 @@ def _level(tree: Tree, base: pl.DataFrame, here: Times, callers: Times, calls: T
 
 
 def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
-    """Kinds whose calls overlap in most of their visits with several calls."""
-    calls = np.flatnonzero(recorded.parent >= 0)
-    order = calls[np.lexsort((recorded.sent[calls], recorded.parent[calls]))]
-    caller, sent, back = recorded.parent[order], recorded.sent[order], recorded.departure[order]
-    again = caller[1:] == caller[:-1]
-    several = np.unique(caller[1:][again])
-    overlap = np.unique(caller[1:][again & (sent[1:] < back[:-1])])
-    counts = [np.bincount(tree.kind[visits], minlength=len(tree.kinds)) for visits in (overlap, several)]
-    share = counts[0] / np.maximum(counts[1], 1)
-    for number in np.flatnonzero(share > MOSTLY).tolist():
-        tree.kinds[number].at_once = True
+    """Calls of a kind that overlap in most of the visits with several of them. A visit may make some of its calls at
+    once, and others one after another."""
+    stands, calls = tree.stands, np.flatnonzero(recorded.parent >= 0)
+    order = calls[np.lexsort((recorded.sent[calls], stands[calls], recorded.parent[calls]))]
+    caller, called = recorded.parent[order], stands[order]
+    sent, back = recorded.sent[order], recorded.departure[order]
+    again = np.flatnonzero((caller[1:] == caller[:-1]) & (called[1:] == called[:-1])) + 1
+    several = pl.DataFrame(
+        {
+            "visit": caller[again],
+            "kind": stands[caller[again]],
+            "call": called[again],
+            "overlaps": sent[again] < back[again - 1],
+        }
+    )
+    of_visits = several.group_by("visit", "kind", "call").agg(pl.col("overlaps").any())
+    share = of_visits.group_by("kind", "call").agg(pl.col("overlaps").mean())
+    for number, call in share.filter(pl.col("overlaps") > MOSTLY).select("kind", "call").sort("call").iter_rows():
+        tree.kinds[number].at_once |= {call}
 
 
 def _order_calls(tree: Tree, recorded: Recorded) -> None:
