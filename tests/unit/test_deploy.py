@@ -35,13 +35,18 @@ def accepted(document: Mapping[str, Any]) -> None:
     jsonschema.Draft202012Validator(schema).validate(document)
 
 
+def helm(*words: str) -> subprocess.CompletedProcess[str]:
+    """Helm of this machine, or as `tools/setup --helm` builds it."""
+    found = shutil.which("helm") or shutil.which("helm", path=str(ROOT / ".tools" / "bin"))
+    if not found:
+        pytest.skip("needs helm; `tools/setup --helm` builds it with Go")
+    return subprocess.run((found, *words), capture_output=True, text=True, timeout=60)
+
+
 def rendered(*settings: str) -> list[dict[str, Any]]:
-    helm = shutil.which("helm")
-    if not helm:
-        pytest.skip("needs helm")
     words = [word for setting in settings for word in ("--set", setting)]
-    command = (helm, "template", "tailrace", str(CHART), "--namespace", "tailrace", "--kube-version", VERSION, *words)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = helm("template", "tailrace", str(CHART), "--namespace", "tailrace", "--kube-version", VERSION, *words)
+    assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
@@ -128,10 +133,7 @@ def test_without_the_namespaces_of_pods_the_chart_asks_for_less() -> None:
 
 
 def test_helm_accepts_the_chart() -> None:
-    helm = shutil.which("helm")
-    if not helm:
-        pytest.skip("needs helm")
-    done = subprocess.run((helm, "lint", "--strict", str(CHART)), capture_output=True, text=True, timeout=60)
+    done = helm("lint", "--strict", str(CHART))
     assert done.returncode == 0, done.stdout
 
 

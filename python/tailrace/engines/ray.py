@@ -9,6 +9,7 @@ from urllib.parse import SplitResult
 import ray
 
 from tailrace.engines import address
+from tailrace.errors import UsageError
 
 TRIES = 3
 """How often Ray repeats a task whose worker died; its own default."""
@@ -25,7 +26,11 @@ class Engine:
         options: dict[str, Any] = (
             {"address": f"ray://{at}"} if at else {"num_cpus": workers, "include_dashboard": False}
         )
-        ray.init(log_to_driver=False, configure_logging=False, **options)
+        try:
+            ray.init(log_to_driver=False, configure_logging=False, **options)
+        except ConnectionError as error:
+            advice = "check the address; a cluster that asks for a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            raise UsageError(f"--engine ray://{at}: {error}", advice=advice) from error
         try:
             remote = ray.remote(max_retries=TRIES)(function)
             waiting = list(reversed(tasks))
