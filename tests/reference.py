@@ -42,6 +42,7 @@ TABLES = {
     "stalls, kind = burn": "Burn",
     "stalls, kind = memory": "MemoryWait",
     "stalls, kind = lock": "Lock",
+    "stalls, kind = restart": "Restart",
     "stalls, kind = packet-loss": "PacketLoss",
     "losses": "Loss",
 }

@@ -105,6 +105,8 @@ pub fn follow(bytes: &[u8]) {
             flags,
             window: 1000,
             ts_val: (clock & 16 != 0).then_some((time >> 20) as u32),
+            ts_ecr: (clock & 16 != 0).then_some((time >> 20) as u32),
+            had_twice: clock & 48 == 48,
             ip_id: (clock & 32 != 0).then_some(u16::from(length)),
             len: payload.len() as u32 + hidden,
             payload,

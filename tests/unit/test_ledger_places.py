@@ -119,6 +119,7 @@ SYSTEMS["no proxy"] = chain({"compute": "0.5 ms"}, workers=10, reports=11, stall
 SYSTEMS["no proxy"]["workloads"]["users"] |= {"interaction": "query", "entry": "app"}
 SYSTEMS["no proxy"]["workloads"]["reports"] |= {"interaction": "report", "entry": "app"}
 SYSTEMS["memory"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"kind": "memory"},))
+SYSTEMS["restart"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"kind": "restart"},))
 SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"place": "db"},))
 SYSTEMS["all wait"]["tiers"]["web"]["workers"] = SYSTEMS["all wait"]["tiers"]["app"]["backlog"] = 400
 SYSTEMS["few connections"] = chain(WAITS | {"wait": "1.5 s"}, workers=60, reports=4)
@@ -394,6 +395,10 @@ def test_allocations_that_free_memory_first_are_charged_where_threads_were_block
 
 def test_a_simulated_wait_for_memory_is_charged_to_memory() -> None:
     assert shares(_simulated("memory"))["memory"] >= 0.95
+
+
+def test_a_simulated_restart_is_charged_to_the_restart() -> None:
+    assert shares(_simulated("restart"))["restart"] >= 0.95
 
 
 def impatient(retries: int) -> Table:

@@ -99,12 +99,14 @@ class Burn(Injected):
 
 
 class MemoryWait(Injected):
-    """The server waits for memory: for pages that are reclaimed, or that are read back from the disk. It uses no CPU
-    and accepts nothing meanwhile. Samples show `psi_memory` and `major_faults`."""
+    """The server waits for memory: for pages that are reclaimed, or that are read back from the disk. In the simulator
+    it uses no CPU and accepts nothing meanwhile. Samples show `psi_memory` and `major_faults`."""
 
     kind: Literal["memory"]
     place: Name
     """A server, or a tier for all its servers."""
+    keeps: Annotated[Share, Field(gt=0.0)] = 0.9
+    """Only the testbed uses it: the share of its memory that the server keeps. The kernel swaps out the rest."""
 
 
 class Lock(Injected):
@@ -115,6 +117,17 @@ class Lock(Injected):
     """A server, or a tier for all its servers."""
     interactions: tuple[Name, ...] = ()
     """Only visits of these interactions need the lock. Default: all."""
+    tables: tuple[Name, ...] = ()
+    """Only the testbed uses it: the tables of the database that are locked. Default: all."""
+
+
+class Restart(Injected):
+    """The processes of the server end with the visits that they have, and new ones answer when the stall is over. A
+    supervisor keeps the socket, so new connections wait in its accept queue. Samples show `processes_ended`."""
+
+    kind: Literal["restart"]
+    place: Name
+    """A server, or a tier for all its servers."""
 
 
 class PacketLoss(Injected):
@@ -130,7 +143,7 @@ class PacketLoss(Injected):
     """The share of the packets that is lost. The default is a hole in the path."""
 
 
-AnyStall = Slow | Freeze | Iowait | Burn | MemoryWait | Lock | PacketLoss
+AnyStall = Slow | Freeze | Iowait | Burn | MemoryWait | Lock | Restart | PacketLoss
 Stall = Annotated[AnyStall, Field(discriminator="kind")]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tailrace.experiment import Experiment, losses, places
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.machines import Node
-from tailrace.experiment.model import AnyStall, Burn, Iowait, Lock, MemoryWait, PacketLoss, Slow
+from tailrace.experiment.model import AnyStall, Burn, Iowait, Lock, MemoryWait, PacketLoss, Restart, Slow
 from tailrace.experiment.tiers import Call, Limit, Tier
 from tailrace.sim.programs import Programs
 from tailrace.sim.refusals import refuse
@@ -303,6 +303,8 @@ def _effects(experiment: Experiment, stall: AnyStall, indices: Indices, programs
         classes = [number for number in known if number is not None]
         never = stall.interactions and not classes
         return [] if never else [{"lock": {"server": server, "classes": classes}} for server in servers]
+    if isinstance(stall, Restart):
+        return [{"restart": {"server": server}} for server in servers]
     if isinstance(stall, PacketLoss):
         senders = [indices.servers[name] for name in _servers_of(experiment, stall.sender)] if stall.sender else []
         lost = {"senders": senders, "share": stall.share}

@@ -21,8 +21,8 @@ from tailrace.units import MICROSECOND, MILLISECOND, SECOND
 if TYPE_CHECKING:
     from tailrace.experiment.tiers import Quota
 
-V1 = ("cpu", "cpuacct", "cpuset", "freezer", "blkio")
-V2 = ("cpu", "cpuset", "io")
+V1 = ("cpu", "cpuacct", "cpuset", "freezer", "blkio", "memory")
+V2 = ("cpu", "cpuset", "io", "memory")
 NEEDED = ("cpu", "cpuset", "cpuacct", "freezer")
 _SHARES, _WEIGHT = 1024, 100
 """The value for weight 1: `cpu.shares` of version 1, `cpu.weight` of version 2."""
@@ -117,6 +117,19 @@ class Group:
                 self._write("cpu", "cpu.cfs_quota_us", str(quota))
         else:
             self._write("cpu", "cpu.max", f"{'max' if quota is None else quota} {period}")
+
+    def memory(self) -> int:
+        """Bytes that its processes use, with the cached pages of their files."""
+        file = "memory.usage_in_bytes" if "memory" in self.hierarchies.v1 else "memory.current"
+        return int((self._at("memory") / file).read_text())
+
+    def keep(self, memory: int | None) -> None:
+        """Let its processes keep so many bytes of memory, now and later; None: all. The kernel reclaims the rest before
+        this returns, and it swaps out what is no page of a file."""
+        if "memory" in self.hierarchies.v1:
+            self._write("memory", "memory.limit_in_bytes", str(-1 if memory is None else memory))
+        else:
+            self._write("memory", "memory.high", "max" if memory is None else str(memory))
 
     def restore(self, quota: Quota | None) -> None:
         """Set the limit that its server has at all times."""

@@ -31,7 +31,8 @@ def problem() -> str | None:
         return f"it lacks {', '.join(lacking)} (Debian's mount, e2fsprogs and coreutils)"
     if not Path("/dev/loop-control").exists():
         return "its kernel has no loop devices"
-    if _throttle() is None:
+    root = mounted().v1.get("blkio")
+    if root is None or not (root / "blkio.throttle.write_bps_device").exists():
         return (
             "version 1 of cgroup blkio with throttling is needed: version 2 cannot slow down the kernel's own threads"
         )
@@ -46,35 +47,51 @@ def up(ledger: Ledger, folder: Path) -> None:
     folder.mkdir()
     with image.open("xb") as file:
         file.truncate(BYTES)
-    ledger.made("disk", str(folder), _known_by(image) or "")
-    _run(where("mkfs.ext4"), *_MAKE, str(image))
-    device = _run(where("losetup"), "--find", "--show", "--direct-io=on", str(image))
+    ledger.made("disk", str(folder), known_by(image) or "")
+    run(where("mkfs.ext4"), *_MAKE, str(image))
+    device = attach(image)
     try:
-        _run(where("mount"), device, str(folder))
+        run(where("mount"), device, str(folder))
     finally:
-        _run(where("losetup"), "--detach", device)  # when it is no longer mounted
+        detach(device)
+
+
+def attach(image: Path) -> str:
+    """A loop device of this file."""
+    return run(where("losetup"), "--find", "--show", "--direct-io=on", str(image))
+
+
+def detach(device: str) -> None:
+    """Let the loop device go when nothing uses it any longer."""
+    run(where("losetup"), "--detach", device)
 
 
 def slow_down(folder: Path, bytes_per_second: int) -> None:
     """0: full speed."""
-    file = _throttle()
-    if file is not None:
-        file.write_text(f"{_device(folder)} {bytes_per_second}")
+    throttle("write_bps", folder.stat().st_dev, bytes_per_second)
+
+
+def throttle(what: str, device: int, rate: int) -> None:
+    """Limit a rate of a device, in units per second: write_bps, read_iops. 0: no limit."""
+    root = mounted().v1.get("blkio")
+    if root is not None:
+        file = root / f"blkio.throttle.{what}_device"
+        file.write_text(f"{os.major(device)}:{os.minor(device)} {rate}")
 
 
 def clean(folder: Path) -> None:
     """Write dirty pages now; otherwise the kernel does when they are 30 s old (`dirty_expire_centisecs`)."""
-    _run(where("sync"), "--file-system", str(folder))
+    run(where("sync"), "--file-system", str(folder))
 
 
 def remove(path: str, known: str | None) -> bool:
     """Remove the disk, even if it is in use; its folder stays. A later device is not slowed down."""
     folder, image = Path(path), _image(Path(path))
-    if known is None or _known_by(image) != known:
+    if known is None or known_by(image) != known:
         return False
-    if folder.is_mount() and _file_of(folder) == str(image):
+    if folder.is_mount() and file_of(folder.stat().st_dev) == str(image):
         slow_down(folder, 0)
-        _run(where("umount"), "--lazy", path)
+        run(where("umount"), "--lazy", path)
     image.unlink()
     return True
 
@@ -83,7 +100,8 @@ def _image(folder: Path) -> Path:
     return folder.with_suffix(".disk")
 
 
-def _known_by(image: Path) -> str | None:
+def known_by(image: Path) -> str | None:
+    """Identifies a file among later ones of its name; None if it does not exist."""
     try:
         found = image.lstat()
     except FileNotFoundError:
@@ -91,26 +109,17 @@ def _known_by(image: Path) -> str | None:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def _file_of(mounted: Path) -> str | None:
-    """The file of the loop device that is mounted there."""
+def file_of(device: int) -> str | None:
+    """The file of a loop device."""
+    number = f"{os.major(device)}:{os.minor(device)}"
     try:
-        return Path(f"/sys/dev/block/{_device(mounted)}/loop/backing_file").read_text().strip()
+        return Path(f"/sys/dev/block/{number}/loop/backing_file").read_text().strip()
     except FileNotFoundError:
         return None
 
 
-def _throttle() -> Path | None:
-    root = mounted().v1.get("blkio")
-    file = root / "blkio.throttle.write_bps_device" if root else None
-    return file if file and file.exists() else None
-
-
-def _device(folder: Path) -> str:
-    number = folder.stat().st_dev
-    return f"{os.major(number)}:{os.minor(number)}"
-
-
-def _run(*words: str) -> str:
+def run(*words: str) -> str:
+    """Run a program, and return its output."""
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise TailraceError(f"`{' '.join(words)}` failed: {(done.stderr or done.stdout).strip()}")

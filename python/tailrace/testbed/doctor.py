@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.errors import TailraceError
-from tailrace.testbed import cgroup, disk, net
+from tailrace.testbed import cgroup, disk, lossy, net, swap
 from tailrace.testbed.ledger import held
 from tailrace.testbed.program import command
 from tailrace.testbed.site import Site
@@ -48,7 +48,7 @@ SERVERS = {"apache2", "nginx", "haproxy", "mariadbd", "mariadb-install-db", "jav
 
 
 def examine(site: Site | None = None) -> list[Finding]:
-    return [_root(), *_programs(), *_controllers(), *_network(site or Site()), _disk()]
+    return [_root(), *_programs(), *_controllers(), *_network(site or Site()), _disk(), *_stalls()]
 
 
 def missing(findings: list[Finding]) -> str:
@@ -85,6 +85,14 @@ def _controllers() -> Iterator[Finding]:
 def _disk() -> Finding:
     why = disk.problem()
     return Finding("a disk for a node", not why, why or "loop devices, slowed down by blkio", needed=False)
+
+
+def _stalls() -> Iterator[Finding]:
+    for what, why, how in (
+        ("stalls of memory", swap.problem(), "a swap file, and limits of control groups"),
+        ("packet loss", lossy.problem(), "nftables"),
+    ):
+        yield Finding(what, not why, why or how, needed=False)
 
 
 def _network(site: Site) -> Iterator[Finding]:

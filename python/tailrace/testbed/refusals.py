@@ -9,7 +9,8 @@ from pathlib import Path
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, places, rubbos
 from tailrace.experiment.losses import NEIGHBOUR
-from tailrace.testbed import disk, syn
+from tailrace.experiment.model import Lock
+from tailrace.testbed import disk, lossy, swap, syn
 from tailrace.testbed.servers import KINDS
 from tailrace.testbed.settings import settings
 from tailrace.units import MILLISECOND, format_duration
@@ -18,14 +19,18 @@ Refusal = tuple[str, str]
 
 SIMULATED = {
     "iowait": "real waiting needs a busy disk: use nodes.NAME.disk with a flush",
-    "memory": "only the simulator makes a server wait for memory",
-    "lock": "only the simulator makes visits wait for a lock",
-    "packet-loss": "only the simulator loses packets on their way",
+    "restart": "a real server that is restarted refuses connections, and its callers get errors",
 }
 """Stalls that only the simulator makes, and why."""
+NEEDS = {"memory": swap.problem, "packet-loss": lossy.problem}
+"""Why this machine cannot make a stall of a kind."""
+HELD = "visits wait for it, and the server loses no capacity"
 BUSY_DISK = "real waiting needs a busy disk: use nodes.NAME.disk"
 ARISES = "it arises by itself from requests that hold places or the CPU"
 NOT_TAKEN = SIMULATED | {
+    "memory": "use a stall of this kind",
+    "lock": HELD,
+    "packet-loss": HELD,
     "log-flush": BUSY_DISK,
     "writeback": BUSY_DISK,
     "concurrency-overhead": ARISES,
@@ -102,8 +107,18 @@ def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
             yield f"nodes.{name}.disk", why
     yield from _of_losses(experiment)
     for number, stall in enumerate(experiment.stalls):
-        if why := SIMULATED.get(stall.kind):
+        if why := SIMULATED.get(stall.kind) or NEEDS.get(stall.kind, lambda: None)():
             yield f"stalls[{number}].kind", why
+        if isinstance(stall, Lock):
+            yield from _of_lock(experiment, f"stalls[{number}]", stall)
+
+
+def _of_lock(experiment: Experiment, key: str, lock: Lock) -> Iterator[Refusal]:
+    tier = next(server.tier for server in places.servers(experiment) if lock.place in (server.name, server.tier))
+    if experiment.tiers[tier].software != "mysql":
+        yield f"{key}.place", "only the tables of a database can be locked"
+    if lock.interactions:
+        yield f"{key}.interactions", "a lock is on tables: name them in `tables`"
 
 
 def _of_losses(experiment: Experiment) -> Iterator[Refusal]:

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from tailrace.experiment import Experiment, places
-from tailrace.testbed import clock, disk, folders, nodes, program, syn
+from tailrace.experiment.model import MemoryWait
+from tailrace.testbed import clock, disk, folders, nodes, program, swap, syn
 from tailrace.testbed.clock import Clock
 from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.ledger import Ledger
@@ -58,6 +59,8 @@ def up(site: Site, ledger: Ledger, experiment: Experiment) -> Iterator[System]:
     refuse(experiment)
     folder = site.files / "run"
     folders.make(folder, ledger)
+    if any(isinstance(stall, MemoryWait) for stall in experiment.stalls):
+        swap.up(ledger, folder / "swap")
     disks = _disks(experiment, ledger, folder / "disks")
     up = nodes.up(site, ledger, experiment, syn.sysctls(experiment))
     system = System(

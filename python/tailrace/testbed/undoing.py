@@ -8,7 +8,7 @@ import os
 import signal
 import time
 
-from tailrace.testbed import disk, folders, net
+from tailrace.testbed import disk, folders, net, swap
 from tailrace.testbed.cgroup import Group, mounted
 from tailrace.testbed.ledger import InUseError, Ledger, Step, Undo, held
 from tailrace.testbed.site import Site
@@ -28,7 +28,13 @@ def _group(path: str, known_by: str | None) -> bool:
     return True
 
 
-UNDO: Undo = {"namespace": net.remove, "group": _group, "folder": folders.remove, "disk": disk.remove}
+UNDO: Undo = {
+    "namespace": net.remove,
+    "group": _group,
+    "folder": folders.remove,
+    "disk": disk.remove,
+    "swap": swap.remove,
+}
 
 
 def undo(ledger: Ledger) -> list[Step]:

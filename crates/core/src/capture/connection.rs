@@ -331,7 +331,7 @@ impl Connection {
             }
             body.streams[theirs].acknowledge(segment.ack);
             if side == Side::Server {
-                let losses = body.again.acknowledged(segment.ack, segment.time);
+                let losses = body.again.acknowledged(segment);
                 body.queue.lost(losses, self.parties.server, ledger);
             }
         }

@@ -102,6 +102,8 @@ struct Exchange {
     /// Losses of its bytes, on a connection that was in use.
     lost: u8,
     begin: i64,
+    /// When its first bytes reached the server, if they were lost at first.
+    arrived: i64,
     /// When the last bytes of the request came.
     last_asked: i64,
     bytes_in: u64,
@@ -136,6 +138,11 @@ impl Queue {
         let Some(newest) = self.open.back_mut() else {
             return;
         };
+        if let (Some(first), Some(last)) = (losses.first(), losses.last()) {
+            if first.begin == newest.begin {
+                newest.arrived = last.end;
+            }
+        }
         for loss in losses {
             newest.lost = newest.lost.saturating_add(1);
             ledger.servers.tally(server, |tally| tally.data_drops += 1);
@@ -186,6 +193,7 @@ impl Scribe<'_> {
         });
         let lost_first = if exchange.first { repeats } else { 0 };
         let arrival = opening.map_or(exchange.begin, |o| o.arrival(exchange.begin));
+        let arrival = arrival.max(exchange.arrived);
         let visit = Visit {
             visit: NO_ID,
             server: self.parties.server,
@@ -336,6 +344,7 @@ impl Exchanges for Scribe<'_> {
             first: self.queue.requests == 1,
             lost: 0,
             begin: time,
+            arrived: NO_TIME,
             last_asked: time,
             bytes_in: 0,
             first_byte: NO_TIME,

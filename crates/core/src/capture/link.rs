@@ -9,6 +9,7 @@ mod tunnel;
 #[cfg(test)]
 mod tunnel_tests;
 
+use super::stream::distance;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -277,6 +278,8 @@ fn tcp(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segme
         .bytes
         .get(20..header.min(inner.bytes.len()))
         .unwrap_or_default();
+    let ack = u32::from_be_bytes([head[8], head[9], head[10], head[11]]);
+    let stamps = timestamp(options);
     Ok(Segment {
         time,
         from: Endpoint {
@@ -288,10 +291,12 @@ fn tcp(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<Segme
             port: u16::from_be_bytes([head[2], head[3]]),
         },
         seq: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
-        ack: u32::from_be_bytes([head[8], head[9], head[10], head[11]]),
+        ack,
         flags: head[13],
         window: u16::from_be_bytes([head[14], head[15]]),
-        ts_val: timestamp(options),
+        ts_val: stamps.map(|(val, _)| val),
+        ts_ecr: stamps.and_then(|(_, ecr)| ecr),
+        had_twice: options.len() > ONLY_TIMESTAMP && tells_of_a_duplicate(options, ack),
         ip_id: inner.ip_id,
         len: len as u32,
         payload: payload.get(..len).unwrap_or(payload),
@@ -320,6 +325,8 @@ fn datagram(inner: Network<'_>, time: i64, file: u16, interface: u16) -> Parsed<
         flags: 0,
         window: 0,
         ts_val: None,
+        ts_ecr: None,
+        had_twice: false,
         ip_id: inner.ip_id,
         len: u32::try_from(len).map_err(|_| NotTcp::Malformed)?,
         payload: payload.get(..len).unwrap_or(payload),
@@ -345,16 +352,36 @@ fn is_padding(payload: &[u8], len: usize) -> bool {
             .is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
 }
 
-/// TSval of the timestamp option; enough that its four bytes were captured.
+/// The length of options that are a timestamp only, after two NOPs.
+const ONLY_TIMESTAMP: usize = 12;
+const SACK: u8 = 5;
+const TIMESTAMP: u8 = 8;
+
+/// TSval and TSecr of the timestamp option, as far as their four bytes were captured.
 #[inline]
-fn timestamp(mut options: &[u8]) -> Option<u32> {
+fn timestamp(options: &[u8]) -> Option<(u32, Option<u32>)> {
+    let number = |bytes: &[u8]| Some(u32::from_be_bytes(*bytes.first_chunk()?));
     // How Linux, BSD and macOS lay it out: two NOPs before it.
-    if let [1, 1, 8, 10, a, b, c, d, ..] = *options {
-        return Some(u32::from_be_bytes([a, b, c, d]));
-    }
+    let values = match options {
+        [1, 1, TIMESTAMP, 10, values @ ..] => values,
+        _ => option(options, TIMESTAMP)?,
+    };
+    Some((number(values)?, values.get(4..).and_then(number)))
+}
+
+/// Whether the first block of a SACK option lies before the acknowledged bytes: they had come before.
+fn tells_of_a_duplicate(options: &[u8], ack: u32) -> bool {
+    option(options, SACK).is_some_and(|blocks| match *blocks {
+        [_, _, _, _, a, b, c, d, ..] => distance(u32::from_be_bytes([a, b, c, d]), ack) <= 0,
+        _ => false,
+    })
+}
+
+/// What follows the kind and the length of an option.
+fn option(mut options: &[u8], kind: u8) -> Option<&[u8]> {
     loop {
         match *options {
-            [8, 10, a, b, c, d, ..] => return Some(u32::from_be_bytes([a, b, c, d])),
+            [one, _, ..] if one == kind => return options.get(2..),
             [0, ..] | [] | [_] => return None,
             [1, ..] => options = options.get(1..)?,
             [_, length, ..] => options = options.get(usize::from(length.max(2))..)?,

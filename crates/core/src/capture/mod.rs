@@ -79,6 +79,10 @@ pub struct Segment<'a> {
     /// TSval of the TCP timestamp option, if the option exists and was captured: equal in a copy of
     /// a packet, (nearly always) different in a retransmission.
     pub ts_val: Option<u32>,
+    /// TSecr of the same option: the TSval of a packet that this one answers.
+    pub ts_ecr: Option<u32>,
+    /// Its sender had some bytes twice (D-SACK, RFC 2883).
+    pub had_twice: bool,
     /// IPv4 identification; None on IPv6.
     pub ip_id: Option<u16>,
     /// Payload length on the wire, from the IP and TCP headers.

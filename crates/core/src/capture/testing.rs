@@ -123,6 +123,8 @@ impl Tcp {
             flags: self.flags,
             window: self.window,
             ts_val: self.ts_val,
+            ts_ecr: None,
+            had_twice: false,
             ip_id: self.from.is_ipv4().then_some(self.ip_id),
             len: self.len,
             payload: &self.payload,

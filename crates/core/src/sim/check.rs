@@ -415,6 +415,9 @@ fn stalls(plan: &Plan) -> Result<()> {
                 index(&format!("{what}.node"), node, plan.nodes.len())?;
                 within(&format!("{what}.blocks"), blocks, 1.0)?;
             }
+            &Effect::Restart { server } => {
+                index(&format!("{what}.server"), server, plan.servers.len())?;
+            }
             Effect::Lock { server, classes } => {
                 index(&format!("{what}.server"), *server, plan.servers.len())?;
                 for &class in classes {

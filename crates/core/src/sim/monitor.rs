@@ -177,6 +177,10 @@ impl<S: Sink> Sim<'_, S> {
             self.put(place, "accept_queue", f64::from(accepting));
             self.put(place, "workers_busy", f64::from(busy));
             self.put(place, "listen_drops", drops as f64);
+            if let Some((processes, ended)) = self.processes_of(place) {
+                self.put(place, "processes", f64::from(processes));
+                self.put(place, "processes_ended", f64::from(ended));
+            }
             if let Some(share) = share {
                 self.put(place, "gc_share", share);
             }

@@ -520,6 +520,8 @@ pub enum Effect {
     /// A worker that takes a visit of these classes (empty: of any) waits for a lock until the stall
     /// ends.
     Lock { server: u32, classes: Vec<u32> },
+    /// The processes of the server end, and new ones begin.
+    Restart { server: u32 },
     /// The network loses this share of what these servers (empty: all senders) send to a server.
     PacketLoss {
         server: u32,

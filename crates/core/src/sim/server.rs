@@ -7,7 +7,8 @@
 //!
 //! A server that is stopped (a signal, a collection, a used-up quota) accepts nothing: only its
 //! accept queue holds new connections, and is as long as the light queue if that is longer (the
-//! testbed's servers listen so). Requests on kept connections are inside.
+//! testbed's servers listen so). Requests on kept connections are inside. A server that is restarted
+//! accepts nothing either, and takes up none of those inside.
 
 use super::connector::{self, Connector};
 use super::limiter::Limiter;
@@ -57,6 +58,8 @@ pub struct Server<'a> {
     handing_out: bool,
     /// It accepts no connection.
     pub stopped: bool,
+    /// So many restarts are under way: no worker takes up a visit.
+    pub restarting: u32,
     pub full_since: i64,
     pub spawning: bool,
 }
@@ -113,6 +116,7 @@ pub fn build(plan: &Plan) -> System<'_> {
             lost: 0,
             handing_out: false,
             stopped: false,
+            restarting: 0,
             full_since: -1,
             spawning: false,
         });
@@ -179,6 +183,11 @@ impl Server<'_> {
         !self.anyone_waits() && self.full_since < 0
     }
 
+    /// Nothing inside has been taken up.
+    pub fn works_at_nothing(&self) -> bool {
+        self.inside == self.accepting.len() + self.light.len()
+    }
+
     pub fn add_process(&mut self) {
         if self.alive == self.processes.len() {
             self.processes.push(0);
@@ -220,7 +229,7 @@ impl<S: Sink> Sim<'_, S> {
             }
             self.stays[stay].abreast = s.inside;
         }
-        let accepted = enters || s.holds && !s.stopped;
+        let accepted = (enters || s.holds && !s.stopped) && s.restarting == 0;
         if s.busy < s.room && accepted && !s.anyone_waits() && !s.handing_out {
             return self.start(stay);
         }
@@ -319,6 +328,8 @@ impl<S: Sink> Sim<'_, S> {
             }
             let next = if let Some(stay) = s.ready.pop(&self.stays) {
                 self.take_on(stay)
+            } else if s.restarting > 0 {
+                break;
             } else if let Some(stay) = s.next(&self.stays) {
                 self.start(stay)
             } else {

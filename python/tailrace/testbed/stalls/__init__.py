@@ -23,7 +23,20 @@ import polars as pl
 from tailrace.dataset import REQUESTS, scan
 from tailrace.experiment import truth
 from tailrace.testbed.epoch import Epoch
-from tailrace.testbed.stalls import burn, collection, contention, crowd, freeze, frequency, losing, slow, writing
+from tailrace.testbed.stalls import (
+    burn,
+    collection,
+    contention,
+    crowd,
+    freeze,
+    frequency,
+    lock,
+    losing,
+    memory,
+    path,
+    slow,
+    writing,
+)
 from tailrace.testbed.stalls.injection import Injection, Mechanism
 from tailrace.testbed.system import System
 from tailrace.units import SECOND
@@ -32,6 +45,9 @@ KINDS: dict[str, Callable[[System, Any], Iterator[Injection]]] = {
     "freeze": freeze.injections,
     "slow": slow.injections,
     "burn": burn.injections,
+    "memory": memory.injections,
+    "lock": lock.injections,
+    "packet-loss": path.injections,
 }
 """By an injected stall's `kind`."""
 MECHANISMS: tuple[Callable[[System], Iterator[Mechanism]], ...] = (

@@ -7,8 +7,11 @@
 //!           ◀───── ACK          within a twentieth of the wait
 //! ```
 //! A server whose kernel stands still, such as a paused virtual machine, acknowledges nothing either, and its clients
-//! repeat what arrived. But it goes on at a time that is independent of their timers, and then the rule holds by
-//! chance for one in twenty. Bytes that were acknowledged before they were sent again were not lost.
+//! repeat what arrived. When it goes on, it says that it has the bytes twice (D-SACK), or it answers the timestamp of
+//! an earlier copy. If it answers the timestamp of the last copy, that one arrived first, and its acknowledgement may
+//! wait for a response. Without timestamps, it must follow at once: the paused server goes on at a time that is
+//! independent of the timers of its clients, so this holds by chance for one in twenty. Bytes that were acknowledged
+//! before they were sent again were not lost.
 
 use super::super::attempt::Loss;
 use super::super::exchange::PROMPT;
@@ -19,6 +22,8 @@ use serde::{Deserialize, Serialize};
 /// The part of the wait before the last repetition in which the acknowledgement must follow it: 10 ms of the shortest
 /// retransmission timeout of Linux.
 const AT_ONCE: i64 = 20;
+/// Linux delays an acknowledgement for 40 ms at least (`TCP_DELACK_MIN`), and its timers have steps of up to 10 ms.
+const DELAYED: i64 = 50_000_000;
 /// Losses of the same bytes that are remembered; no kernel repeats more often.
 const REMEMBERED: usize = 32;
 
@@ -29,6 +34,8 @@ pub(super) struct Again {
     sent: i64,
     /// Ends the bytes that were sent again.
     end: u32,
+    /// The timestamp of the last repetition.
+    stamp: Option<u32>,
     losses: Vec<Loss>,
 }
 
@@ -55,19 +62,62 @@ impl Again {
         }
         self.sent = segment.time;
         self.end = segment.seq.wrapping_add(segment.len);
+        self.stamp = segment.ts_val;
     }
 
-    /// The server has all bytes before `ack`: returns the losses that this shows.
+    /// The server acknowledges bytes: returns the losses that this shows.
     #[inline]
-    pub(super) fn acknowledged(&mut self, ack: u32, time: i64) -> Vec<Loss> {
-        if self.losses.is_empty() || distance(ack, self.end) < 0 {
+    pub(super) fn acknowledged(&mut self, by: &Segment<'_>) -> Vec<Loss> {
+        if self.losses.is_empty() || distance(by.ack, self.end) < 0 {
             return Vec::new();
         }
         let losses = std::mem::take(&mut self.losses);
         let wait = losses.last().map_or(0, |last| last.end - last.begin);
-        if time.saturating_sub(self.sent) > wait / AT_ONCE {
+        let within = match (self.stamp, by.ts_ecr) {
+            (Some(last), Some(answered)) if answered == last => DELAYED,
+            (Some(_), Some(_)) => return Vec::new(),
+            _ => wait / AT_ONCE,
+        };
+        if by.had_twice || by.time.saturating_sub(self.sent) > within {
             return Vec::new();
         }
         losses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::tcp;
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    /// How many losses an acknowledgement shows of bytes that were sent again after 200 ms.
+    fn shown(after_ms: i64, answered: Option<u32>, had_twice: bool) -> usize {
+        let mut again = Again::default();
+        let packet = tcp("10.0.0.1:4000", "10.0.0.2:80").payload("again");
+        let mut repeat = packet.segment();
+        (repeat.time, repeat.ts_val) = (210 * MS, Some(7));
+        again.sent(10 * MS);
+        again.repeated(&repeat);
+        let answer = tcp("10.0.0.2:80", "10.0.0.1:4000");
+        let mut by = answer.segment();
+        by.time = repeat.time + after_ms * MS;
+        by.ack = repeat.seq.wrapping_add(repeat.len);
+        (by.ts_ecr, by.had_twice) = (answered, had_twice);
+        again.acknowledged(&by).len()
+    }
+
+    #[test]
+    fn the_answered_timestamp_shows_which_copy_arrived_first() {
+        assert_eq!(shown(40, Some(7), false), 1);
+        assert_eq!(shown(1, Some(6), false), 0);
+        assert_eq!(shown(90, Some(7), false), 0);
+        assert_eq!((shown(9, None, false), shown(40, None, false)), (1, 0));
+    }
+
+    #[test]
+    fn bytes_that_arrived_twice_were_not_lost() {
+        assert_eq!(shown(1, Some(7), true), 0);
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Held {
     flags: u8,
     len: u32,
     ts_val: Option<u32>,
+    ts_ecr: Option<u32>,
+    had_twice: bool,
     ip_id: Option<u16>,
     bytes: Box<[u8]>,
 }
@@ -65,6 +67,8 @@ impl Held {
             flags: segment.flags,
             len: segment.len,
             ts_val: segment.ts_val,
+            ts_ecr: segment.ts_ecr,
+            had_twice: segment.had_twice,
             ip_id: segment.ip_id,
             bytes: Box::from(segment.payload),
         }
@@ -81,6 +85,8 @@ impl Held {
             flags: self.flags,
             window: 0,
             ts_val: self.ts_val,
+            ts_ecr: self.ts_ecr,
+            had_twice: self.had_twice,
             ip_id: self.ip_id,
             len: self.len,
             payload: &self.bytes,

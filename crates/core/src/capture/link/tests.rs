@@ -146,11 +146,29 @@ fn the_timestamp_is_found_among_other_options() {
     let options = [
         2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 42, 0, 0, 0, 0, 1, 3, 3, 7,
     ];
-    assert_eq!(timestamp(&options), Some(42));
-    assert_eq!(timestamp(&options[..12]), Some(42));
+    assert_eq!(timestamp(&options), Some((42, Some(0))));
+    assert_eq!(timestamp(&options[..12]), Some((42, None)));
     assert_eq!(timestamp(&options[..11]), None);
+    assert_eq!(
+        timestamp(&[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 9]),
+        Some((1, Some(9)))
+    );
     assert_eq!(timestamp(&[0, 8, 10, 0, 0, 0, 1]), None);
     assert_eq!(timestamp(&[5, 0, 5, 0, 5]), None);
+}
+
+#[test]
+fn a_block_before_the_acknowledged_bytes_tells_of_a_duplicate() {
+    let block = |end: u8| [1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, end];
+    assert!(tells_of_a_duplicate(&block(7), 7));
+    assert!(!tells_of_a_duplicate(&block(8), 7));
+    for cut in 0..12 {
+        assert!(!tells_of_a_duplicate(&block(7)[..cut], 7), "{cut}");
+    }
+    assert!(!tells_of_a_duplicate(
+        &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 1],
+        7
+    ));
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl<S: Sink> Sim<'_, S> {
                 self.stop(group, true);
             }
             Effect::Lock { .. } | Effect::PacketLoss { .. } => self.causes.active.push(number),
+            Effect::Restart { server } => self.restart_begins(server),
         }
     }
 
@@ -65,6 +66,7 @@ impl<S: Sink> Sim<'_, S> {
             Effect::Lock { .. } | Effect::PacketLoss { .. } => {
                 self.causes.active.retain(|&one| one != number);
             }
+            Effect::Restart { server } => self.restart_ends(server),
         }
         self.stall_is_over(number);
     }
@@ -148,9 +150,9 @@ impl<S: Sink> Sim<'_, S> {
             | Effect::Freeze { group }
             | Effect::Burn { group, .. }
             | Effect::Memory { group } => plan.groups[group as usize].name.clone(),
-            Effect::Lock { server, .. } | Effect::PacketLoss { server, .. } => {
-                plan.servers[server as usize].name.clone()
-            }
+            Effect::Lock { server, .. }
+            | Effect::PacketLoss { server, .. }
+            | Effect::Restart { server } => plan.servers[server as usize].name.clone(),
             Effect::Iowait { node, .. } => plan.nodes[node as usize].name.clone(),
         };
         self.report.stall(&stall.kind, place, stall.begin, self.now);

@@ -9,6 +9,7 @@ mod disk;
 mod frequency;
 mod injected;
 mod process;
+mod restart;
 
 use super::plan::Plan;
 use super::queue::Kind;
@@ -53,6 +54,7 @@ pub struct Causes {
     /// The stalls that act on visits or packets now: locks, and paths that lose packets.
     active: Vec<u32>,
     paging: Vec<Option<injected::Paging>>,
+    restarts: Vec<Option<restart::Restarts>>,
 }
 
 impl Causes {
@@ -78,6 +80,7 @@ impl Causes {
             capacities: vec![0; plan.capacities.len()],
             active: Vec::new(),
             paging: injected::Paging::of(plan),
+            restarts: restart::Restarts::of(plan),
         }
     }
 }
@@ -182,13 +185,14 @@ impl<S: Sink> Sim<'_, S> {
 
     /// Threads that accept connections are also held by a stop, a collection, or a used-up quota.
     pub(super) fn accepts_or_not(&mut self, group: u32) {
-        let stopped = self.cpus.is_stopped(group);
+        let stands_still = self.cpus.is_stopped(group);
         for server in 0..self.servers.len() as u32 {
             if self.servers[server as usize].group != group {
                 continue;
             }
             self.may_collect(server);
             let s = &mut self.servers[server as usize];
+            let stopped = stands_still || s.restarting > 0;
             if s.stopped != stopped {
                 s.stopped = stopped;
                 if !stopped {

@@ -47,6 +47,33 @@ fn an_injected_stall_takes_exactly_its_share() {
     }
 }
 
+/// A visit of 300 ms is at work at 200 ms; then one comes on a new connection.
+#[test]
+fn a_restarted_server_ends_its_visits_and_takes_up_no_other() {
+    let mut plan = one(
+        json!({"constant": 300e6}),
+        10,
+        10,
+        trace(&[0, 350 * MS]),
+        5 * S,
+    );
+    plan["sample"] = json!(50 * MS);
+    plan["stalls"] = json!([{"begin": 200 * MS, "end": 600 * MS, "kind": "restart", "effect": {"restart": {"server": 0}}}]);
+    let (report, rows) = run(&plan);
+    let ends: Vec<i64> = rows.requests.iter().map(|row| row.end / MS).collect();
+    assert_eq!(ends, [300, 900]);
+    assert_eq!(stalls(&report), [("restart", "s", 200, 600)]);
+    let ended = rows
+        .samples
+        .iter()
+        .filter(|row| row.metric == "processes_ended");
+    let ended: Vec<(i64, f64)> = ended
+        .filter(|row| row.value > 0.0)
+        .map(|row| (row.time / MS, row.value))
+        .collect();
+    assert_eq!(ended, [(300, 1.0)]);
+}
+
 /// Ten workers and a backlog of five; twenty connect at 300 ms, of 1 ms of work each.
 fn connecting() -> Value {
     let mut plan = one(
