@@ -122,3 +122,26 @@ def test_a_prediction_holds_what_is_left_if_calls_open_connections(tmp_path: Pat
     assert same.effect.vlrt.high is not None
     assert same.effect.vlrt.high < opened <= unsure.effect.vlrt.high
     assert f"If each call opens one, {opened} requests take 1 s or more." in unsure.caution
+
+
+def test_a_prediction_holds_what_is_left_if_threads_look_for_a_free_connection(tmp_path: Path) -> None:
+    """More threads than connections of mod_jk: those that find none look again every 100 ms, and later ones overtake
+    them. The database is so slow after the freeze that they stay behind."""
+    tiers = {
+        "web": {"workers": 10, "backlog": 8, "calls": {"app": {"kept": True, "pool": 10}}},
+        "app": {"workers": 100},
+    }
+    pages = {"page": {"at": {"web": {"calls": {"part": 1}}}}, "part": {"at": {"app": {"compute": "5.5 ms"}}}}
+    stalls = [{"kind": "freeze", "place": "app", "at": "1 s", "for": "500 ms"}]
+    system = from_table(CHAIN | {"tiers": tiers, "interactions": pages, "stalls": stalls, "duration": "8 s"})
+    change = next(one for one in advise.advise(system, replications=2).ranked if one.remedies == ("workers",))
+    [same] = cautious([change], Facts(protocols={"app": "http"}), system, Trials(tmp_path))
+    [unsure] = cautious([change], Facts(protocols={"app": "ajp"}), system, Trials(tmp_path))
+    call = ("tiers", "web", "calls", "app")
+    polled = changed(change.experiment, {(*call, "endpoint"): "original", (*call, "endpoint_timeout"): "300 s"})
+    left = sim.count(polled).over_1s
+    assert same.caution == ""
+    assert unsure.effect.vlrt.high is not None
+    assert same.effect.vlrt.high is not None
+    assert same.effect.vlrt.high < left <= unsure.effect.vlrt.high
+    assert f"then {left} requests take 1 s or more" in unsure.caution

@@ -73,6 +73,15 @@ def test_what_can_be_applied_is_measured_beside_its_prediction(tmp_path: Path) -
     assert (raised.found.vlrt, raised.holds) == (0, False)
 
 
+def test_what_a_recording_lacked_is_not_put_onto_servers_that_lack_it_themselves(tmp_path: Path) -> None:
+    """The other losses of a twin are recorded; the experiment makes its own."""
+    seen = sim.count(from_table(STALLED)).over_1s
+    told = [Claim("nothing", {}, seen, seen, seen), Claim("without the flush", {("losses",): []}, 0, 0, 0)]
+    _, relieved = proof(tmp_path).prove(told, best=1)
+    assert relieved.found is None
+    assert relieved.why.startswith("it takes away what the recording lacked")
+
+
 def test_the_advice_of_an_experiment_is_that_on_its_recording(tmp_path: Path) -> None:
     kept = replace(proof(tmp_path), engine=replace(SIMULATOR, measures=True))
     folder = kept.advise(replications=2, seconds=1e-9)

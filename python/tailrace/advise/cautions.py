@@ -1,9 +1,11 @@
-"""Where a prediction depends on what the recording does not show: how many requests a server can hold, and whether
-connections to it are kept.
+"""Where a prediction depends on what the recording does not show: how many requests a server can hold, whether
+connections to it are kept, and how its callers wait for a free one.
 
 A twin takes such a server to hold any number, and such connections to be kept. A change that lets more requests through
 may make the server drop them. So the change is simulated once more with servers that hold no more than was seen, or
-with a connection for each call, and the interval holds both.
+with a connection for each call, and the interval holds both. A twin's calls wait for a connection in line. Threads of
+mod_jk look for one every 100 ms, and later requests overtake them; where a change makes calls over AJP wait that did
+not wait before, the interval holds that, too.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from tailrace.report import words
 
 LETTING_THROUGH = frozenset(("asynchronous", "workers", "pool", "replica"))
 """Remedies after which more requests reach the servers behind at once, as docs/reference/remedies.md says of them."""
+PATIENCE = "300 s"
+"""Longer than any request waits: mod_jk with `connection_acquire_timeout` unlimited."""
 
 
 def cautious(found: Sequence[Ranked], facts: Facts, experiment: Experiment, trials: Trials) -> list[Ranked]:
@@ -35,7 +39,12 @@ def cautious(found: Sequence[Ranked], facts: Facts, experiment: Experiment, tria
             one = _if_no_more(one, seen, trials)
         elif opening := [tier for tier in behind if tier in facts.opening]:
             one = _if_opened(one, opening, trials)
-        again.append(one)
+        polling = [
+            (caller, callee)
+            for caller, callee in _waiting(one.experiment) - _waiting(experiment)
+            if facts.protocols.get(callee) == "ajp"
+        ]
+        again.append(_if_polled(one, sorted(polling), trials) if polling else one)
     return ranked(again)
 
 
@@ -68,6 +77,16 @@ def _narrow(experiment: Experiment, workers: Mapping[str, int], opening: Collect
     return changed(experiment, narrow)
 
 
+def _waiting(experiment: Experiment) -> set[tuple[str, str]]:
+    """Callers whose synchronous servers have more workers than connections, with what they call: calls may wait."""
+    return {
+        (name, callee)
+        for name, tier in experiment.tiers.items()
+        for callee, call in tier.calls.items()
+        if tier.kind == "sync" and call.pool and call.endpoint in (None, "wait") and (tier.workers or 0) > call.pool
+    }
+
+
 def _if_no_more(one: Ranked, seen: Mapping[str, int], trials: Trials) -> Ranked:
     """Connections that were kept are no more than the requests that were seen, so further ones are new."""
     first = next(iter(seen))
@@ -95,6 +114,26 @@ def _if_opened(one: Ranked, opening: Sequence[str], trials: Trials) -> Ranked:
     caution = f"The recording does not show whether calls to {name} open new connections."
     left = f" If each call opens one, {words.count(outcome.vlrt)} requests take 1 s or more."
     return _reaching(one, outcome.vlrt, caution + left, trials)
+
+
+def _if_polled(one: Ranked, calls: Sequence[tuple[str, str]], trials: Trials) -> Ranked:
+    """There is no caution where it makes no difference."""
+    polled: dict[tuple[str, ...], Any] = {}
+    for caller, callee in calls:
+        polled["tiers", caller, "calls", callee, "endpoint"] = "original"
+        polled["tiers", caller, "calls", callee, "endpoint_timeout"] = PATIENCE
+    [outcome] = trials.outcomes([replicated(changed(one.experiment, polled), 0)])
+    if outcome is None:
+        trials.leave("find what is left if callers look for a free connection now and then, for {}", [one.words])
+        return one
+    if one.effect.vlrt.high is None or outcome.vlrt <= one.effect.vlrt.high:
+        return one
+    first, called = map(words.name, calls[0])
+    caution = (
+        f"If {first} is mod_jk, requests that find no free connection to {called} look again every 100 ms, and later "
+        f"ones overtake them: then {words.count(outcome.vlrt)} requests take 1 s or more."
+    )
+    return _reaching(one, outcome.vlrt, f"{one.caution} {caution}".strip(), trials)
 
 
 def _reaching(one: Ranked, vlrt: int, caution: str, trials: Trials) -> Ranked:

@@ -84,6 +84,8 @@ class Proof:
 
     def _with(self, claim: Claim) -> Experiment:
         """Raises a TailraceError if the experiment has no such part, or real servers cannot do it."""
+        if ("losses",) in claim.changes and not self.experiment.losses:
+            raise UsageError("it takes away what the recording lacked, and the experiment does not say what took it")
         changes = applied(claim.changes, self.experiment)
         for path in changes:
             known = getattr(self.experiment, path[0]) if path[0] in NAMED else path

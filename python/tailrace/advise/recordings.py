@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from tailrace.dataset import Dataset
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
 from tailrace.twin import Gate, Twin, Unknown, gate, learn
+
+CALLING = frozenset(("http", "http2", "grpc", "ajp", "fastcgi"))
+"""Protocols of servers that may call others."""
 
 
 class RefusedError(TailraceError):
@@ -41,7 +45,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     path = twin.write(folder, overwrite=True)
     repeated = experiments.read(path)
     known = Facts(
-        notes=tuple(one.sentence for one in twin.unknowns),
+        notes=(*(one.sentence for one in twin.unknowns), *_last(twin, run, repeated)),
         protocols=_protocols(twin, run, repeated),
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
@@ -57,6 +61,17 @@ def _protocols(twin: Twin, run: Dataset, repeated: Experiment) -> dict[str, str]
     known = {server.name: server.protocol for server in run.topology.servers}
     tier = {server.name: server.tier for server in places.servers(repeated)}
     return {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
+
+
+def _last(twin: Twin, run: Dataset, repeated: Experiment) -> Iterator[str]:
+    """What changes of the last recorded tiers may do to others. Databases and caches call nobody."""
+    protocols = _protocols(twin, run, repeated)
+    for name, tier in repeated.tiers.items():
+        if not tier.calls and protocols.get(name) in CALLING:
+            yield (
+                f"the recording shows no calls of {name}: if it calls other servers, more workers or an asynchronous "
+                f"{name} let more requests through to them, which may drop them"
+            )
 
 
 def _refuse(run: Dataset, checked: Gate) -> None:

@@ -39,7 +39,7 @@ CRITICAL = 2.0
 """A system in which one percent of demand changes the very slow requests more than twofold is near-critical: no twin
 tells how many there will be."""
 ACCOUNTED = "CPU time of"
-COMPLETER = "a recording of all requests: sampled traces hold a part"
+COMPLETER = "record all requests: sampled traces hold a part of them"
 NO_DATUM = "no datum that Tailrace knows would help: the twin lacks what made the difference"
 
 Progress = Callable[[int, int], None]
@@ -55,9 +55,13 @@ class Compared:
     """What would mend it; empty if no datum does that Tailrace knows."""
     why: str = ""
     """What the difference means, where it is not a matter of data."""
+    said: str = ""
+    """The sentence, where the row is not a comparison of two values."""
 
     @property
     def sentence(self) -> str:
+        if self.said:
+            return self.said
         mends = self.why or (f"this would help: {self.datum}" if self.datum else NO_DATUM)
         return f"{self.what}: {self.recorded} recorded, {self.reproduced} reproduced; {mends}"
 
@@ -157,7 +161,8 @@ def _completeness(twin: Twin) -> Iterator[Compared]:
     for server, share in twin.accounted.items():
         if share < COMPLETE:
             what = f"{ACCOUNTED} {server} that its visits account for"
-            yield Compared(what, "100 %", format_share(share), False, COMPLETER)
+            said = f"the recorded visits account for {format_share(share)} of the CPU time of {server}; {COMPLETER}"
+            yield Compared(what, "100 %", format_share(share), False, said=said)
 
 
 def _rows_of_vlrt(twin: Twin, recorded: Outcome, found: Sequence[Outcome], finer: str) -> Iterator[Compared]:

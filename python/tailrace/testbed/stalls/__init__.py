@@ -21,6 +21,7 @@ from typing import Any
 import polars as pl
 
 from tailrace.dataset import REQUESTS, scan
+from tailrace.errors import TailraceError
 from tailrace.experiment import truth
 from tailrace.testbed.epoch import Epoch
 from tailrace.testbed.stalls import (
@@ -78,6 +79,8 @@ class Injector:
     mechanisms: list[Mechanism]
     epoch: Epoch
     happened: list[truth.Stall] = field(default_factory=list)
+    failed: list[Exception] = field(default_factory=list)
+    """A run whose stalls failed shows nothing of what they do."""
 
 
 def prepare(system: System) -> Injector:
@@ -101,7 +104,7 @@ def arose(system: System, run: Path) -> list[truth.Stall]:
 @contextmanager
 def injecting(injector: Injector, origin: int) -> Iterator[None]:
     """Stalls happen while the block lasts; `origin` is the ramp's end on the monotonic clock, in ns. A stall that has
-    begun is always ended."""
+    begun is always ended. Raises what a stall raised, after the block."""
     over = threading.Event()
     threads = [threading.Thread(target=_stall, args=(injector, due, origin, over)) for due in injector.due]
     threads += [threading.Thread(target=_go_on, args=(injector, each, origin, over)) for each in injector.mechanisms]
@@ -113,6 +116,8 @@ def injecting(injector: Injector, origin: int) -> Iterator[None]:
         over.set()
         for thread in threads:
             thread.join()
+    if injector.failed:
+        raise injector.failed[0]
 
 
 def inject(injection: Injection, epoch: Epoch, length: int, over: threading.Event) -> truth.Stall:
@@ -127,9 +132,15 @@ def inject(injection: Injection, epoch: Epoch, length: int, over: threading.Even
 
 
 def _stall(injector: Injector, due: Due, origin: int, over: threading.Event) -> None:
-    if not over.wait(max(0, origin + due.at - time.monotonic_ns()) / SECOND):
-        injector.happened.append(inject(due.injection, injector.epoch, due.length, over))
+    try:
+        if not over.wait(max(0, origin + due.at - time.monotonic_ns()) / SECOND):
+            injector.happened.append(inject(due.injection, injector.epoch, due.length, over))
+    except (TailraceError, OSError) as error:
+        injector.failed.append(error)
 
 
 def _go_on(injector: Injector, mechanism: Mechanism, origin: int, over: threading.Event) -> None:
-    injector.happened += mechanism(origin, over)
+    try:
+        injector.happened += mechanism(origin, over)
+    except (TailraceError, OSError) as error:
+        injector.failed.append(error)
