@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from changes import CHANGES, system
-from tailrace.advise.software import SOFTWARE, of_step
+from tailrace.advise.software import SOFTWARE, lacking, of_step
 from tailrace.advise.software.steps import steps
 
 FOLDER = Path(__file__).parent / "software"
@@ -36,3 +36,11 @@ def test_lines(software: str) -> None:
         FOLDER.mkdir(exist_ok=True)
         file.write_text(text)
     assert text == file.read_text(), "if this is an improvement: make golden, and review the diff"
+
+
+def test_what_lacks_is_software_with_lines_of_its_own() -> None:
+    base = system({}, {})
+    assert lacking(base, CHANGES["a longer backlog"], {"web": ["nginx"]}) == ""
+    assert lacking(base, CHANGES["a longer backlog"], {"app": ["tomcat"]}) == "web"
+    assert lacking(base, CHANGES["no pauses of the collector"], {}) == "app"
+    assert lacking(base, CHANGES["the full clock rate"], {}) == "", "the clock rate is the machine's"

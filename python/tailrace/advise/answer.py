@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import fsum
 
+from tailrace.advise import software
 from tailrace.advise.advice import Advice, Ranked, Surge
 from tailrace.advise.prediction import Prediction
 from tailrace.advise.sizing import REMOVED
@@ -39,10 +40,8 @@ def unnamed(advice: Advice) -> str:
     """How to get lines that the advice lacks, because it does not know the software of a tier; empty if it does."""
     if advice.best is None:
         return ""
-    tiers = dict.fromkeys(line.tier for line in advice.lines(advice.best))
-    changed = dict.fromkeys(path[1] for path in advice.best.changes if path[0] == "tiers")
-    unknown = next((tier for tier in (*tiers, *changed) if not advice.software.get(tier)), None)
-    if unknown is None:
+    unknown = software.lacking(advice.experiment, advice.best.experiment, advice.software)
+    if not unknown:
         return ""
     name = words.name(unknown)
     return f"What {name} runs is not known: --software {name}=nginx (or another) gives its own lines."

@@ -33,7 +33,7 @@ from tailrace.errors import UsageError
 from tailrace.experiment import Experiment
 from tailrace.toml import wrong_name
 
-__all__ = ["SOFTWARE", "Line", "Step", "chosen", "lines", "of_step"]
+__all__ = ["SOFTWARE", "Line", "Step", "chosen", "lacking", "lines", "of_step"]
 
 SOFTWARE: dict[str, Callable[[Step], Iterator[Line]]] = {
     one.NAME: one.lines
@@ -99,6 +99,13 @@ def lines(before: Experiment, after: Experiment, software: Mapping[str, Sequence
         for name in (*own, *of_machine):
             found += of_step(name, step)
     return list(dict.fromkeys(found))
+
+
+def lacking(before: Experiment, after: Experiment, software: Mapping[str, Sequence[str]]) -> str:
+    """The first tier whose software is not known, and would have lines of its own; empty if there is none."""
+    ours = [name for name in SOFTWARE if name not in (*MACHINE, "kubernetes")]
+    unknown = (step for step in steps(before, after) if not software.get(step.tier))
+    return next((step.tier for step in unknown if any(of_step(name, step) for name in ours)), "")
 
 
 def of_step(software: str, step: Step) -> list[Line]:
