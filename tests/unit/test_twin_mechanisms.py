@@ -239,3 +239,19 @@ def test_recorded_connections_show_whether_calls_open_them(tmp_path: Path, kept:
     unsure = twin.learn(run.path)
     assert unsure.table["tiers"]["web"]["calls"]["db"]["kept"] is True
     assert [unknown.tier for unknown in unsure.unknowns if unknown.key == "kept"] == ["db"]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_pool_may_be_held_for_whole_visits(tmp_path: Path, held: bool) -> None:
+    """A page makes two queries; while the database stands still, pages wait for one of five connections."""
+    parts = {
+        "tiers": {"web": {"workers": 50, "calls": {"db": {"kept": True, "pool": 5, "for_visit": held}}}, "db": {}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "2 ms", "calls": {"query": 2}}}},
+            "query": {"at": {"db": {"compute": "500 us"}}},
+        },
+        "stalls": [{"kind": "freeze", "place": "db", "at": "3 s", "for": "300 ms"}],
+    }
+    calls = twin.learn(recorded(tmp_path, **parts)).table["tiers"]["web"]["calls"]["db"]
+    assert calls["pool"] == 5
+    assert calls.get("for_visit", False) is held

@@ -3,7 +3,7 @@ recording where it shows a limit. What neither shows is in `unknowns`, with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -146,7 +146,29 @@ class Limits:
             return {"pool": held, "pool_per": ["candidate"] if held and len(callees) > 1 else []}
         first = [pool for pool in pools if pool.caller == pools[0].caller]
         shared = all(self._shares(caller, callees, first[0].size) for caller in callers)
-        return {"pool": first[0].size, "pool_per": list(_scopes(first, shared))}
+        scopes = list(_scopes(first, shared))
+        held = all(self._held_for_visits(caller, callees, first[0].size, scopes) for caller in callers)
+        return {"pool": first[0].size, "pool_per": scopes} | ({"for_visit": True} if held else {})
+
+    def _held_for_visits(self, caller: str, callees: tuple[str, ...], size: int, scopes: Sequence[str]) -> bool:
+        """Whether a connection is held from a visit's first call to its end: the visits between these reached the size
+        of the pool and never exceeded it, and between its calls a visit is one of them."""
+        recorded = self.account.recorded
+        rows = calls(recorded, caller, callees)
+        rows = rows[recorded.parent[rows] >= 0]
+        parent = recorded.parent[rows]
+        found = pl.DataFrame({"visit": parent, "sent": recorded.sent[rows], "end": recorded.departure[parent]})
+        if "candidate" in scopes:
+            found = found.with_columns(candidate=recorded.server[rows])
+        if "interaction" in scopes:
+            found = found.with_columns(interaction=recorded.names[:][parent])
+        keys = [name for name in found.columns if name not in ("visit", "sent", "end")]
+        of_visits = found.group_by("visit", *keys).agg(
+            pl.col("sent").min(), pl.col("end").first(), several=pl.len() > 1
+        )
+        parts = of_visits.partition_by(keys) if keys else [of_visits]
+        most = [Stays.of(part["sent"].to_numpy(), part["end"].to_numpy()).longest for part in parts if len(part)]
+        return bool(of_visits["several"].any()) and max(most, default=0) == size
 
     def _shares(self, caller: str, callees: tuple[str, ...], size: int) -> bool:
         """Whether one pool serves all candidates: their calls together reached its size and never exceeded it."""
