@@ -60,8 +60,9 @@ LOAD_PATHS = 10_000
 ZSTD_WINDOW_LOG = 29
 """The largest window of a zstd frame, as a power of two: 512 MiB, which `zstd --long=29` makes and which unpacking
 needs in memory. The engine has the same bound, and the same bounds of expansion."""
-EXPANSION_FREE, EXPANSION = 32 * MIB, 128
-"""The size to which a compressed file may expand: so many bytes, plus so many times its length. Samples of an idle
+EXPANSION_FREE, EXPANSION = 256 * MIB, 128
+"""The size to which a compressed file may expand: so many bytes, plus so many times its length. Very regular lines take
+almost no byte each, so the first part counts: three million lines, which are read in some seconds. Samples of an idle
 host, the same value twenty times a second, reach a factor of 127 with `zstd -19`; a decompression bomb reaches ten
 thousand."""
 LINE = MIB

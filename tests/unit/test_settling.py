@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import T0, events, requests, run, samples, visits
-from tailrace.dataset import Dataset
+from tailrace import dataset
+from tailrace.dataset import Dataset, tables
 from tailrace.diagnosis import diagnose
 from tailrace.errors import InputError, UsageError
 from tailrace.export import write_pcap
@@ -138,6 +139,19 @@ def test_messages_without_end_are_not_written_out(tmp_path: Path) -> None:
     opened = _run(tmp_path / "run", visits=visits({"bytes_in": 2**63}))
     with pytest.raises(UsageError, match="a capture of at most"):
         write_pcap(opened, tmp_path / "run.pcap")
+
+
+def test_very_regular_rows_are_no_bomb(tmp_path: Path) -> None:
+    """They take almost no byte each, and are decoded a row group at a time."""
+    made = run(tmp_path / "run", samples=samples({}))
+    row = made.samples().collect()
+    count = 8_000_000
+    columns = {name: pl.repeat(row[name][0], count, dtype=kind, eager=True) for name, kind in row.schema.items()}
+    with dataset.create(tmp_path / "regular") as writer:
+        writer.write_table("samples", pl.DataFrame(columns))
+    file = tmp_path / "regular" / "samples.parquet"
+    assert tables.shape(file).bytes > 256 * max(file.stat().st_size, 1 << 20)
+    assert Dataset.open(tmp_path / "regular").samples().select(pl.len()).collect().item() == count
 
 
 def _rows(file: Path) -> None:

@@ -19,6 +19,7 @@ from tailrace.cli.options import (
     Places,
     Protocols,
     Servers,
+    Threads,
     Threshold,
     TopologyFile,
     Verify,
@@ -62,6 +63,7 @@ def diagnose(
     began: Began = None,
     log_format: LogFormat = None,
     columns: Columns = None,
+    jobs: Threads = None,
     threshold: Threshold = None,
     window: Window = "50ms",
     verify: Verify = False,
@@ -103,7 +105,7 @@ def diagnose(
     if engine == "local" and not remote:
         files = gathered(files, engine, least, out, overwrite, quiet)
     named = (server, place, topology, interactions, protocol, keep_queries, keys, began, log_format, columns)
-    run = read_files(files, *named, into, quiet, overwrite, verify)
+    run = read_files(files, *named, into, quiet, overwrite, verify, jobs)
     found = diagnosed(run, least, width, quiet)
     beside = advised(run, quiet) if advise else None
     if out is not None:

@@ -88,6 +88,10 @@ Columns = Annotated[
     Path | None,
     typer.Option("--columns", metavar="FILE", help="Which columns of flat tables of spans mean what, as TOML."),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", min=1, metavar="N", help="Threads that decode captures. Default: all cores."),
+]
 Verify = Annotated[
     bool, typer.Option("--verify", help="First check every row and the SHA-256 of every file of the run folder.")
 ]

@@ -15,6 +15,7 @@ from tailrace.cli.options import (
     Places,
     Protocols,
     Servers,
+    Threads,
     TopologyFile,
 )
 from tailrace.cli.running import read_files, show_info
@@ -39,6 +40,7 @@ def read(
     began: Began = None,
     log_format: LogFormat = None,
     columns: Columns = None,
+    jobs: Threads = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     overwrite: Overwrite = False,
@@ -61,6 +63,7 @@ def read(
             out,
             quiet,
             overwrite,
+            jobs=jobs,
         ),
         as_json,
     )

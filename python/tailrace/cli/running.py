@@ -43,6 +43,7 @@ def read_files(
     quiet: bool = False,
     overwrite: bool = False,
     verify: bool = False,
+    jobs: int | None = None,
 ) -> Dataset:
     from tailrace.readers import read as read_files
 
@@ -64,6 +65,7 @@ def read_files(
             out=out,
             overwrite=overwrite,
             verify=verify,
+            jobs=jobs,
             progress=step,
             say=None if quiet else say,
         )

@@ -140,6 +140,7 @@ def read(
     log_format: str | None = None,
     columns: AnyPath | None = None,
     verify: bool = False,
+    jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Dataset:
@@ -161,6 +162,8 @@ def read(
     - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
     - `columns` is a file that names the columns of flat tables of spans.
     - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
+    - `jobs` is the number of threads that decode captures at most; without it there is one for each core. The run
+      folder is the same.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
     - `progress(bytes read, bytes in all)` may raise to stop the work.
     - `say(sentence)` is called if an earlier reading into `out` was stopped, and if this one is and can go on.
@@ -177,7 +180,8 @@ def read(
     known = topology_file.known_servers(servers or {}, given)
     secrets = fspath(keys) if keys is not None else None
     segment = segments.PACKETS if out is not None and files.captures else 0
-    decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries, secrets, segment=segment)
+    rules = interaction_rules(interactions)
+    decoding = Decoding(known, rules, protocols or {}, keep_queries, secrets, threads=jobs, segment=segment)
     _refuse_useless(files, decoding, named=bool(servers))
     if files.run and not (files.texts or out or places or given):
         return files.run

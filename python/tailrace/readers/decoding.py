@@ -31,6 +31,8 @@ class Decoding:
     """Further servers, which a recorder named after their processes."""
     same_host: Sequence[str] = ()
     """Addresses of the recorder's host."""
+    threads: int | None = None
+    """Threads that decode at most; none: one for each core. They make no difference to the tables."""
     segment: int = 0
     """Packets after which the state is saved, so that a reading that is killed can go on; 0: never."""
 
@@ -52,6 +54,8 @@ class Decoding:
             options["keep_queries"] = True
         if self.keys:
             options["keys"] = self.keys
+        if self.threads:
+            options["threads"] = self.threads
         if self.segment:
             options["segment"] = self.segment
         if self.same_host:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,7 +27,8 @@ def reading(captures: Sequence[str], decoding: Decoding) -> str:
     engine = _seen(spec.origin) if spec and spec.origin else []
     files = [_seen(name) for name in captures if name != "-"]
     secrets = _seen(decoding.keys) if decoding.keys else []
-    return json.dumps([engine, decoding.options(), files, secrets], sort_keys=True)
+    options = replace(decoding, threads=None).options()
+    return json.dumps([engine, options, files, secrets], sort_keys=True)
 
 
 @contextmanager

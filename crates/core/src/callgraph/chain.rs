@@ -17,9 +17,10 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
         return Vec::new();
     }
     let counts = model.count_costs(frame.interaction);
+    let (chance, gains) = (rate.max(1e-15).ln(), model.key_gains());
     let taken: Vec<f64> = calls
         .iter()
-        .map(|call| rate.max(1e-15).ln() - model.key_gain(frame.key, call.key))
+        .map(|call| chance - gains.of(frame.key, call.key))
         .collect();
     let first: Vec<f64> = calls
         .iter()
@@ -90,6 +91,7 @@ const REACH: usize = 32;
 
 /// For each call, the calls that may precede it, with the cost of the time between.
 fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
+    let gains = model.connection_gains();
     let before = |after: usize| {
         let nearest = after.saturating_sub(REACH);
         let on_its_connection =
@@ -97,7 +99,12 @@ fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
         on_its_connection
             .into_iter()
             .chain(nearest..after)
-            .filter_map(|before| Some((before, model.gap_cost(&calls[before], &calls[after])?)))
+            .filter_map(|before| {
+                Some((
+                    before,
+                    model.gap_cost(&calls[before], &calls[after], gains)?,
+                ))
+            })
             .collect()
     };
     (0..calls.len()).map(before).collect()

@@ -128,6 +128,10 @@ impl Likeness {
         }
     }
 
+    fn gains(&self) -> Gains {
+        [false, true].map(|equal| self.gain(equal))
+    }
+
     fn learn(&mut self, equal: bool, weight: f64) {
         self.equal += weight * f64::from(equal);
         self.pairs += weight;
@@ -136,6 +140,22 @@ impl Likeness {
     fn learn_chance(&mut self, equal: bool, weight: f64) {
         self.equal_by_chance += weight * f64::from(equal);
         self.pairs_by_chance += weight;
+    }
+}
+
+/// What a property says if it differs, and if it is equal.
+pub type Gains = [f64; 2];
+
+/// The same of keys, which are not always known.
+#[derive(Clone, Copy)]
+pub struct KeyGains(Gains);
+
+impl KeyGains {
+    pub fn of(self, parent: u64, child: u64) -> f64 {
+        if parent == 0 || child == 0 {
+            return 0.0;
+        }
+        self.0[usize::from(parent == child)]
     }
 }
 
@@ -259,24 +279,25 @@ impl Model {
         seen.sum::<f64>() / self.counts.total.max(1e-9)
     }
 
-    pub fn key_gain(&self, parent: u64, child: u64) -> f64 {
-        if parent == 0 || child == 0 {
-            return 0.0;
-        }
-        self.keys.gain(parent == child)
+    pub fn key_gains(&self) -> KeyGains {
+        KeyGains(self.keys.gains())
+    }
+
+    pub fn connection_gains(&self) -> Gains {
+        self.connections.gains()
     }
 
     pub fn head_cost(&self, frame: &Frame, first: &Call) -> f64 {
         self.head.cost(first.sent.saturating_sub(frame.arrival))
     }
 
-    pub fn gap_cost(&self, before: &Call, after: &Call) -> Option<f64> {
+    pub fn gap_cost(&self, before: &Call, after: &Call, gains: Gains) -> Option<f64> {
         let begin = if self.is_parallel() {
             before.sent
         } else {
             before.departure
         };
-        let likeness = self.connections.gain(before.shares_connection(after));
+        let likeness = gains[usize::from(before.shares_connection(after))];
         (begin <= after.sent).then(|| self.gap.cost(after.sent.saturating_sub(begin)) - likeness)
     }
 

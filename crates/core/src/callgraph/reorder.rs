@@ -2,8 +2,8 @@
 
 use crate::record::Visit;
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
 
 /// If a protocol cannot be decoded, a visit ends with the next request on its connection; in a pool
 /// this can take seconds.
@@ -11,16 +11,26 @@ const LAG_NS: i64 = 10_000_000_000;
 /// At most this many are held, about 13 MB.
 const HELD: usize = 1 << 16;
 
+/// A visit comes this many places too early at most, if it is put into its place among those in order. Most come in
+/// order, or after a few that depart in the same microsecond.
+const MOVES: usize = 32;
+
 /// Sorted by departure. Of two that depart together, the one sent later goes first, because it may
-/// be a call of the other; then the order of arrival here. The last field is the position in
-/// `slots`.
-type Turn = Reverse<(i64, i64, u64, usize)>;
+/// be a call of the other; then the order of arrival here.
+type Turn = (i64, i64, u64);
+
+#[derive(Deserialize, Serialize)]
+struct Held {
+    turn: Turn,
+    visit: Visit,
+}
 
 #[derive(Default, Deserialize, Serialize)]
 pub(super) struct Reorder {
-    turns: BinaryHeap<Turn>,
-    slots: Vec<Option<Visit>>,
-    free: Vec<usize>,
+    /// In order.
+    turns: VecDeque<Held>,
+    /// Those that would have to pass too many.
+    others: BinaryHeap<Reverse<Held>>,
     pushed: u64,
     newest: Option<i64>,
     passed: Option<i64>,
@@ -38,21 +48,23 @@ impl Reorder {
         self.newest = self.newest.max(Some(visit.departure));
         self.pushed += 1;
         let turn = (visit.departure, visit.sent.saturating_neg(), self.pushed);
-        let slot = self.free.pop().unwrap_or(self.slots.len());
-        match self.slots.get_mut(slot) {
-            Some(place) => *place = Some(visit),
-            None => self.slots.push(Some(visit)),
+        let later = self.turns.iter().rev().take(MOVES + 1);
+        let passes = later.take_while(|held| held.turn > turn).count();
+        let held = Held { turn, visit };
+        match passes {
+            0 => self.turns.push_back(held),
+            1..=MOVES => self.turns.insert(self.turns.len() - passes, held),
+            _ => self.others.push(Reverse(held)),
         }
-        self.turns.push(Reverse((turn.0, turn.1, turn.2, slot)));
     }
 
     /// The oldest visit, if no older one can still come.
     pub fn pop_settled(&mut self) -> Option<Visit> {
-        let &Reverse((departure, ..)) = self.turns.peek()?;
+        let departure = self.first()?.turn.0;
         let settled = self
             .newest
             .is_some_and(|newest| newest.saturating_sub(departure) > LAG_NS);
-        if settled || self.turns.len() > HELD {
+        if settled || self.turns.len() + self.others.len() > HELD {
             self.pop()
         } else {
             None
@@ -60,10 +72,47 @@ impl Reorder {
     }
 
     pub fn pop(&mut self) -> Option<Visit> {
-        let Reverse((.., slot)) = self.turns.pop()?;
-        self.free.push(slot);
-        let visit = self.slots.get_mut(slot)?.take()?;
+        let visit = match self.is_other() {
+            true => self.others.pop()?.0.visit,
+            false => self.turns.pop_front()?.visit,
+        };
         self.passed = self.passed.max(Some(visit.departure));
         Some(visit)
+    }
+
+    fn first(&self) -> Option<&Held> {
+        match self.is_other() {
+            true => self.others.peek().map(|Reverse(held)| held),
+            false => self.turns.front(),
+        }
+    }
+
+    /// Whether the first is not among those in order.
+    fn is_other(&self) -> bool {
+        match (self.turns.front(), self.others.peek()) {
+            (Some(held), Some(Reverse(other))) => other.turn < held.turn,
+            (None, Some(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.turn == other.turn
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> Ordering {
+        self.turn.cmp(&other.turn)
     }
 }

@@ -11,6 +11,7 @@
 //! | `clock_offsets` | list in the order of the captures, ns to add to each one's clock; null: infer it |
 //! | `same_host` | list of addresses of one host, including loopback: its programs may call from any of them |
 //! | `segment` | packets after which the state is saved, again and again; 0: never. See [`crate::saved`] |
+//! | `threads` | how many threads decode at most; 0: one for each core. The tables are the same to the byte |
 //! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
 //!
 //! # Report (JSON)
@@ -47,12 +48,14 @@ use super::names::{Namer, Rule, NAMES_MAX, OTHER};
 use super::place::Place;
 use super::report::{FileReport, SourceReport};
 use super::servers::{Evidence, Server, Servers, Tally};
+use super::stages::Stages;
 use super::strangers::{self, Strangers};
 use super::tls::Keys;
 use super::wire::Kind;
 use super::{Endpoint, Segment};
 use crate::callgraph::{self, CallGraph};
 use crate::error::{Error, Result};
+use crate::record::beside::Beside;
 use crate::record::rows::{NumberedEvent, Request};
 use crate::record::tables::{EventWriter, Paused, TablesSink};
 use crate::record::{writer, Visit, VisitSink};
@@ -71,6 +74,7 @@ pub struct Options {
     pub ports: Vec<u16>,
     pub keys: Option<PathBuf>,
     pub segment: u64,
+    pub threads: usize,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -129,7 +133,8 @@ pub fn decode(
     options: &Options,
     progress: &mut dyn FnMut(u64, u64) -> Result<()>,
 ) -> Result<Report> {
-    let begun = Decoder::resume(out, options);
+    let stages = Stages::of(paths, options.threads);
+    let begun = Decoder::resume(out, options, stages);
     match begun.and_then(|decoder| decoder.read(paths, options, progress)) {
         Err(Error::Saved(reason)) => {
             Decoder::start_over(out)?;
@@ -138,7 +143,7 @@ pub fn decode(
                     "{reason}; read it again from its start"
                 )));
             }
-            let mut report = Decoder::new(out, options)?.read(paths, options, progress)?;
+            let mut report = Decoder::new(out, options, stages)?.read(paths, options, progress)?;
             report.started_over = Some(reason);
             Ok(report)
         }
@@ -146,20 +151,24 @@ pub fn decode(
     }
 }
 
+/// Failed attempts are judged, visits get their callers, and tables take them.
+type Linking = Strangers<CallGraph<Beside<TablesSink>>>;
+
 /// Packets in, tables out.
 pub(super) struct Decoder<'o> {
     out: &'o Path,
     flow: Flow,
-    visits: Strangers<CallGraph<TablesSink>>,
+    visits: Beside<Linking>,
     events: EventWriter,
     keys: Keys,
     place: Place,
     /// Where an earlier reading has saved its state.
     saved: Place,
+    stages: Stages,
 }
 
 impl<'o> Decoder<'o> {
-    pub(super) fn new(out: &'o Path, options: &Options) -> Result<Self> {
+    pub(super) fn new(out: &'o Path, options: &Options, stages: Stages) -> Result<Self> {
         let namer = Namer::new(&options.interactions, options.keep_queries)?;
         let keys = match &options.keys {
             Some(path) => Keys::of_file(path)?,
@@ -167,37 +176,42 @@ impl<'o> Decoder<'o> {
         };
         let mut flow = Flow::new(Ledger::new(servers(options)?, namer));
         flow.ledger.keys = keys.clone();
+        let tables = Beside::new(TablesSink::create(out)?, stages.tables);
+        let graph = CallGraph::new(tables);
         Ok(Decoder {
             out,
             flow,
-            visits: Strangers::new(CallGraph::new(TablesSink::create(out)?)),
+            visits: Beside::new(Strangers::new(graph), stages.graph),
             events: EventWriter::create(out)?,
             keys,
             place: Place::default(),
             saved: Place::default(),
+            stages,
         })
     }
 
     /// With the state that an earlier reading has saved, if there is one.
-    pub(super) fn resume(out: &'o Path, options: &Options) -> Result<Self> {
+    pub(super) fn resume(out: &'o Path, options: &Options, stages: Stages) -> Result<Self> {
         if options.segment == 0 {
-            return Decoder::new(out, options);
+            return Decoder::new(out, options, stages);
         }
         let Some(earlier) = saved::earlier(out)? else {
             Decoder::start_over(out)?;
-            return Decoder::new(out, options);
+            return Decoder::new(out, options, stages);
         };
         let (place, flow, strangers, graph, tables, events): State = saved::value(&earlier)?;
         let tables = TablesSink::resume(out, tables)?;
+        let tables = Beside::new(tables, stages.tables);
         let graph = CallGraph::resume(tables, &graph)?;
         let mut decoder = Decoder {
             out,
             flow,
-            visits: Strangers::resume(graph, &strangers)?,
+            visits: Beside::new(Strangers::resume(graph, &strangers)?, stages.graph),
             events: EventWriter::resume(out, events)?,
             keys: Keys::default(),
             place: Place::default(),
             saved: place,
+            stages,
         };
         let namer = Namer::new(&options.interactions, options.keep_queries)?;
         decoder.flow.revive(namer, &decoder.keys);
@@ -214,13 +228,14 @@ impl<'o> Decoder<'o> {
 
     /// A segment ends here: its state is saved.
     fn save(&mut self) -> Result<()> {
-        self.visits.next_mut().next_mut().pause()?;
+        let linking = self.visits.here()?;
+        linking.next_mut().next_mut().here()?.pause()?;
         self.events.pause()?;
         if !self.keys.is_empty() {
             return Ok(());
         }
-        let (strangers, graph) = (self.visits.saved()?, self.visits.next().saved()?);
-        let tables = self.visits.next_mut().next_mut().paused()?;
+        let (strangers, graph) = (linking.saved()?, linking.next().saved()?);
+        let tables = linking.next_mut().next_mut().here()?.paused()?;
         let events = self.events.paused()?;
         let state = (self.place, &self.flow, strangers, graph, tables, events);
         saved::save(self.out, &state)
@@ -265,6 +280,7 @@ impl<'o> Decoder<'o> {
         let source = SourceOptions {
             offsets: options.clock_offsets.clone(),
             keys: self.keys.clone(),
+            beside: self.stages.reading,
         };
         let (wanted, every) = (Wanted::new(options), options.segment);
         let sources = segments(paths, &source, progress, |segment| {
@@ -286,10 +302,11 @@ impl<'o> Decoder<'o> {
         self.events.publish()?;
         let mut report = tell(&self.flow.ledger, sources);
         report.resumed = self.saved.packets;
-        report.strangers = self.visits.report(names);
-        let graph = self.visits.next();
+        let linking = self.visits.here()?;
+        report.strangers = linking.report(names);
+        let graph = linking.next_mut();
         report.graph = graph.report(names);
-        let tables = graph.next();
+        let tables = graph.next_mut().here()?;
         (report.visits, report.requests, report.events) =
             (tables.visits(), tables.requests(), written);
         report.incomplete = tables.incomplete();

@@ -149,6 +149,11 @@ impl CaptureFile {
         self.source.go_on()
     }
 
+    /// From now on, another thread reads and unpacks.
+    pub fn read_beside(&mut self) {
+        self.source.read_beside();
+    }
+
     /// Compressed bytes read, and the total (0: unknown).
     pub fn progress(&self) -> (u64, u64) {
         self.source.progress()

@@ -29,6 +29,8 @@ pub struct SourceOptions {
     pub offsets: Vec<Option<i64>>,
     /// Gets the secrets of TLS sessions that the captures themselves hold.
     pub keys: Keys,
+    /// Other threads read and unpack the files.
+    pub beside: bool,
 }
 
 /// Passes every TCP segment and datagram of DNS in `paths` ("-" alone is standard input) to `each`, in the order of
@@ -60,7 +62,7 @@ where
     let mut open: Vec<Reading> = Vec::new();
     let mut reports: Vec<(u16, FileReport)> = Vec::new();
     loop {
-        open_due(&mut waiting, &mut open, &options.keys)?;
+        open_due(&mut waiting, &mut open, options)?;
         let earliest = open
             .iter()
             .enumerate()
@@ -96,7 +98,11 @@ where
 }
 
 /// The same for one capture that `stream` yields, under the name `path`.
-pub fn segments_from<E>(stream: Box<dyn Read>, path: &Path, mut each: E) -> Result<FileReport>
+pub fn segments_from<E>(
+    stream: Box<dyn Read + Send>,
+    path: &Path,
+    mut each: E,
+) -> Result<FileReport>
 where
     E: FnMut(&Segment<'_>) -> Result<()>,
 {
@@ -111,7 +117,7 @@ where
             clock,
             file: Some(file),
         },
-        &Keys::default(),
+        &SourceOptions::default(),
     )?;
     let mut bar = Bar {
         progress: |_, _| Ok(()),
@@ -192,12 +198,16 @@ where
 }
 
 /// Opens the files whose first packet comes before all packets of the open ones.
-fn open_due(waiting: &mut Vec<Plan>, open: &mut Vec<Reading>, keys: &Keys) -> Result<()> {
+fn open_due(
+    waiting: &mut Vec<Plan>,
+    open: &mut Vec<Reading>,
+    options: &SourceOptions,
+) -> Result<()> {
     loop {
         let due = open.iter().filter_map(|reading| reading.head).min();
         match waiting.pop() {
             Some(plan) if due.is_none_or(|due| plan.begin <= due) => {
-                open.push(Reading::start(plan, keys)?)
+                open.push(Reading::start(plan, options)?)
             }
             Some(plan) => {
                 waiting.push(plan);
@@ -221,12 +231,15 @@ struct Reading {
 }
 
 impl Reading {
-    fn start(plan: Plan, keys: &Keys) -> Result<Reading> {
+    fn start(plan: Plan, options: &SourceOptions) -> Result<Reading> {
         let mut file = match plan.file {
             Some(file) => file,
             None => CaptureFile::open_among(&plan.path, plan.number)?,
         };
-        file.share(keys);
+        file.share(&options.keys);
+        if options.beside {
+            file.read_beside();
+        }
         let head = file.peek().map(|time| plan.clock.shift(time));
         let (number, clock) = (plan.number, plan.clock);
         Ok(Reading {

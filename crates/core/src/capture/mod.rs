@@ -11,6 +11,7 @@
 //! ```
 
 mod attempt;
+mod blocks;
 mod clocks;
 mod connection;
 mod copies;
@@ -39,6 +40,9 @@ pub mod report;
 mod saved_tests;
 pub mod servers;
 mod source;
+mod stages;
+#[cfg(test)]
+mod stages_tests;
 pub mod standard;
 mod steps;
 pub mod strangers;

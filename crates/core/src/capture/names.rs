@@ -164,9 +164,7 @@ impl Namer {
         for (interaction, name) in self.common.folded(&names.interactions).unwrap_or_default() {
             let called = self.intern(name, None, &mut names.interactions);
             self.hide(names);
-            if let Some(place) = names.folded.get_mut(interaction as usize) {
-                *place = called;
-            }
+            names.refold(interaction, called);
         }
     }
 

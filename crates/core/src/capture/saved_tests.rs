@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::decode::{decode, Decoder, Options, Report, Wanted};
 use super::merge::{segments, SourceOptions};
+use super::stages::Stages;
 use super::testing::{pcap, tcp, Record, MS, S};
 use super::{ACK, FIN, SYN};
 use crate::error::{Error, Result};
@@ -15,10 +16,10 @@ use crate::whole::killing;
 
 const TABLES: [&str; 3] = ["visits.parquet", "requests.parquet", "events.parquet"];
 
-struct Folder(PathBuf);
+pub(super) struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let name = format!("tailrace-saved-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&path);
@@ -26,12 +27,12 @@ impl Folder {
         Folder(path)
     }
 
-    fn tables(&self) -> Vec<Vec<u8>> {
+    pub fn tables(&self) -> Vec<Vec<u8>> {
         let read = |table: &&str| fs::read(self.0.join(table)).unwrap();
         TABLES.iter().map(read).collect()
     }
 
-    fn files(&self) -> usize {
+    pub fn files(&self) -> usize {
         fs::read_dir(&self.0).unwrap().count()
     }
 
@@ -63,17 +64,19 @@ impl Drop for Folder {
 fn options(segment: u64) -> Options {
     Options {
         segment,
+        threads: 1 + segment as usize % 3,
         ..Options::default()
     }
 }
 
-fn all(paths: &[PathBuf], out: &Path, options: &Options) -> Result<Report> {
+pub(super) fn all(paths: &[PathBuf], out: &Path, options: &Options) -> Result<Report> {
     decode(paths, out, options, &mut |_, _| Ok(()))
 }
 
 /// Reads until that packet comes, and no further.
 fn killed(paths: &[PathBuf], out: &Path, options: &Options, at: u64) {
-    let mut decoder = Decoder::resume(out, options).unwrap();
+    let stages = Stages::of(paths, options.threads);
+    let mut decoder = Decoder::resume(out, options, stages).unwrap();
     let wanted = Wanted::new(options);
     let mut packets = 0;
     let source = SourceOptions::default();
@@ -94,7 +97,7 @@ fn killed(paths: &[PathBuf], out: &Path, options: &Options, at: u64) {
     std::mem::forget(decoder);
 }
 
-fn plain(report: &Report) -> serde_json::Value {
+pub(super) fn plain(report: &Report) -> serde_json::Value {
     let mut report = serde_json::to_value(report).unwrap();
     report["resumed"] = 0.into();
     report
@@ -226,7 +229,7 @@ fn killed_reading(input: &Folder, name: &str) -> (PathBuf, Folder) {
         at,
     );
     // What was under way when it was killed is removed, so only rows of finished segments stay.
-    drop(Decoder::resume(&folder.0, &options(SEGMENT)).unwrap());
+    drop(Decoder::resume(&folder.0, &options(SEGMENT), Stages::default()).unwrap());
     for table in &TABLES {
         let of_table = folder
             .runs()
@@ -267,7 +270,7 @@ fn a_kill_at_any_step_of_the_end_loses_no_segment() {
 }
 
 fn why_useless(folder: &Folder) -> String {
-    match Decoder::resume(&folder.0, &options(SEGMENT)).err() {
+    match Decoder::resume(&folder.0, &options(SEGMENT), Stages::default()).err() {
         Some(Error::Saved(why)) => why,
         other => panic!("{other:?}"),
     }
@@ -344,7 +347,7 @@ fn a_file_that_the_state_does_not_name_is_removed() {
     let (path, left) = killed_reading(&input, "unnamed");
     let unnamed = left.0.join("visits.parquet.0123456789abcdef.tmp");
     fs::write(&unnamed, "half of it").unwrap();
-    let found = all(&[path], &left.0, &options(SEGMENT)).unwrap();
+    let found = all(&[path], &left.0, &options(SEGMENT), Stages::default()).unwrap();
     assert_eq!(found.started_over, None);
     assert!(!unnamed.exists());
 }
@@ -361,8 +364,8 @@ fn other_packets_start_over_and_say_why() {
             fs::write(&paths[0], &bytes[..bytes.len() / 2]).unwrap();
         }
         let (alone, folder) = (Folder::new("other-alone"), left.copy("other"));
-        let expected = all(&paths, &alone.0, &options(SEGMENT)).unwrap();
-        let found = all(&paths, &folder.0, &options(SEGMENT)).unwrap();
+        let expected = all(&paths, &alone.0, &options(SEGMENT), Stages::default()).unwrap();
+        let found = all(&paths, &folder.0, &options(SEGMENT), Stages::default()).unwrap();
         assert_eq!(
             found.started_over.as_deref(),
             Some("these are other packets than before")

@@ -5,12 +5,13 @@
 //! Bytes that cannot be read (a compressed stream cut short, a failing disk) end the stream with a
 //! reason; earlier bytes stay valid.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
+use super::blocks::Blocks;
 use super::standard::Standard;
 use crate::bounds::{EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG};
 use crate::error::{Error, Result};
@@ -26,9 +27,10 @@ const PACKED_CHUNK: usize = 1 << 16;
 
 pub struct Source {
     path: PathBuf,
-    stream: Box<dyn Read>,
+    stream: Stream,
     compression: &'static str,
-    taken: Rc<Cell<u64>>,
+    /// Bytes taken from the file.
+    taken: Arc<AtomicU64>,
     total: u64,
     buffer: Vec<u8>,
     start: usize,
@@ -37,15 +39,20 @@ pub struct Source {
     offset: u64,
     ended: bool,
     failure: Option<String>,
-    stopped: Rc<Cell<bool>>,
+    stopped: Arc<AtomicBool>,
+}
+
+enum Stream {
+    Plain(Box<dyn Read + Send>),
+    InBlocks(Blocks),
 }
 
 impl Source {
     /// Opens `path`, or standard input for "-".
     pub fn open(path: &Path) -> Result<Source> {
         if path.as_os_str() == "-" {
-            let stopped = Rc::default();
-            let stream = Standard::new(Rc::clone(&stopped))?;
+            let stopped = Arc::default();
+            let stream = Standard::new(Arc::clone(&stopped))?;
             return Source::stoppable(path, Box::new(stream), 0, stopped);
         }
         let failed = |source| Error::Io {
@@ -62,27 +69,27 @@ impl Source {
     }
 
     /// Reads `stream`; errors name `path`, and `total` is its length if known.
-    pub fn new(path: &Path, stream: Box<dyn Read>, total: u64) -> Result<Source> {
-        Source::stoppable(path, stream, total, Rc::default())
+    pub fn new(path: &Path, stream: Box<dyn Read + Send>, total: u64) -> Result<Source> {
+        Source::stoppable(path, stream, total, Arc::default())
     }
 
     fn stoppable(
         path: &Path,
-        stream: Box<dyn Read>,
+        stream: Box<dyn Read + Send>,
         total: u64,
-        stopped: Rc<Cell<bool>>,
+        stopped: Arc<AtomicBool>,
     ) -> Result<Source> {
-        let failed = |source| match stopped.get() {
+        let failed = |source| match stopped.load(Ordering::Relaxed) {
             true => Error::Interrupted,
             false => Error::Io {
                 path: path.to_owned(),
                 source,
             },
         };
-        let taken = Rc::new(Cell::new(0));
+        let taken = Arc::new(AtomicU64::new(0));
         let mut stream = Counted {
             inner: stream,
-            taken: Rc::clone(&taken),
+            taken: Arc::clone(&taken),
         };
         let mut magic = Vec::with_capacity(6);
         stream
@@ -97,19 +104,20 @@ impl Source {
             hint: "unpack it first; plain, gzip and zstd captures are read as they are",
         })?;
         let whole = Cursor::new(magic).chain(stream);
-        let stream: Box<dyn Read> = match compression {
+        let packed = |stream| Stream::InBlocks(Blocks::new(stream, Arc::clone(&taken)));
+        let stream = match compression {
             "gzip" => {
-                let packed = BufReader::with_capacity(PACKED_CHUNK, whole);
-                Box::new(flate2::bufread::MultiGzDecoder::new(packed))
+                let buffered = BufReader::with_capacity(PACKED_CHUNK, whole);
+                packed(Box::new(flate2::bufread::MultiGzDecoder::new(buffered)))
             }
             "zstd" => {
-                let packed = BufReader::with_capacity(PACKED_CHUNK, whole);
+                let buffered = BufReader::with_capacity(PACKED_CHUNK, whole);
                 let mut unpacked =
-                    zstd::stream::read::Decoder::with_buffer(packed).map_err(failed)?;
+                    zstd::stream::read::Decoder::with_buffer(buffered).map_err(failed)?;
                 unpacked.window_log_max(ZSTD_WINDOW_LOG).map_err(failed)?;
-                Box::new(unpacked)
+                packed(Box::new(unpacked))
             }
-            _ => Box::new(whole),
+            _ => Stream::Plain(Box::new(whole)),
         };
         Ok(Source {
             path: path.to_owned(),
@@ -129,9 +137,20 @@ impl Source {
 
     /// Fails if the user ended the work while the stream was silent.
     pub fn go_on(&self) -> Result<()> {
-        match self.stopped.get() {
+        match self.stopped.load(Ordering::Relaxed) {
             true => Err(Error::Interrupted),
             false => Ok(()),
+        }
+    }
+
+    /// From now on, another thread reads and unpacks.
+    pub fn read_beside(&mut self) {
+        if let Stream::Plain(plain) = &mut self.stream {
+            let plain = std::mem::replace(plain, Box::new(io::empty()));
+            self.stream = Stream::InBlocks(Blocks::new(plain, Arc::clone(&self.taken)));
+        }
+        if let Stream::InBlocks(blocks) = &mut self.stream {
+            blocks.leave();
         }
     }
 
@@ -156,7 +175,14 @@ impl Source {
 
     /// Bytes taken from the file on disk, and its size (0: unknown).
     pub fn progress(&self) -> (u64, u64) {
-        (self.taken.get(), self.total)
+        (self.taken(), self.total)
+    }
+
+    fn taken(&self) -> u64 {
+        match &self.stream {
+            Stream::Plain(_) => self.taken.load(Ordering::Relaxed),
+            Stream::InBlocks(blocks) => blocks.taken(),
+        }
     }
 
     /// There is nothing beyond [`Source::bytes`].
@@ -206,7 +232,11 @@ impl Source {
             else {
                 return;
             };
-            match self.stream.read(free) {
+            let read = match &mut self.stream {
+                Stream::Plain(plain) => plain.read(free),
+                Stream::InBlocks(blocks) => blocks.read(free),
+            };
+            match read {
                 Ok(0) => self.ended = true,
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -220,7 +250,7 @@ impl Source {
 
     /// More came out than an honest file of this size contains.
     fn has_expanded(&self) -> bool {
-        let most = EXPANSION_FREE.saturating_add(self.taken.get().saturating_mul(EXPANSION));
+        let most = EXPANSION_FREE.saturating_add(self.taken().saturating_mul(EXPANSION));
         self.compression != "none" && self.offset + self.end as u64 > most
     }
 
@@ -241,7 +271,7 @@ impl Source {
 }
 
 /// The packing that `magic` shows, or what the file is instead of a capture.
-fn packing(magic: &[u8]) -> std::result::Result<&'static str, &'static str> {
+pub fn packing(magic: &[u8]) -> std::result::Result<&'static str, &'static str> {
     match magic {
         [0x1f, 0x8b, ..] => Ok("gzip"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok("zstd"),
@@ -254,14 +284,14 @@ fn packing(magic: &[u8]) -> std::result::Result<&'static str, &'static str> {
 }
 
 struct Counted {
-    inner: Box<dyn Read>,
-    taken: Rc<Cell<u64>>,
+    inner: Box<dyn Read + Send>,
+    taken: Arc<AtomicU64>,
 }
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.taken.set(self.taken.get() + count as u64);
+        self.taken.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }
@@ -392,13 +422,13 @@ mod tests {
             bomb.failure().unwrap_or_default().to_owned()
         };
         let zeros = vec![0; 4 << 20];
-        let bomb: Vec<u8> = (0..32)
+        let bomb: Vec<u8> = (0..80)
             .flat_map(|_| zstd::encode_all(&zeros[..], 1).unwrap())
             .collect();
         assert!(ended(bomb).contains("unpack it"));
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packer.write_all(&zeros).unwrap();
-        let bomb = packer.finish().unwrap().repeat(32);
+        let bomb = packer.finish().unwrap().repeat(80);
         assert!(ended(bomb).contains("unpack it"));
         assert_eq!(ended(gzip(&zeros)), "");
     }

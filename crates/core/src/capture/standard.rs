@@ -1,12 +1,11 @@
 //! Standard input, which may be silent for hours. Meanwhile it asks whether the user has ended the work.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
@@ -27,12 +26,12 @@ pub fn ask(is_ended: fn() -> bool) {
 
 pub struct Standard {
     input: File,
-    stopped: Rc<Cell<bool>>,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Standard {
     /// `stopped` becomes true when the user ends the work; the read then fails.
-    pub fn new(stopped: Rc<Cell<bool>>) -> Result<Standard> {
+    pub fn new(stopped: Arc<AtomicBool>) -> Result<Standard> {
         let input = io::stdin().as_fd().try_clone_to_owned();
         let input = input.map_err(|source| Error::Io {
             path: Path::new("-").to_owned(),
@@ -57,7 +56,7 @@ impl Read for Standard {
                 return self.input.read(buffer);
             }
             if IS_ENDED.get().is_some_and(|is_ended| is_ended()) {
-                self.stopped.set(true);
+                self.stopped.store(true, Ordering::Relaxed);
                 return Err(io::Error::other("the user ended the work"));
             }
         }

@@ -4,6 +4,7 @@
 //! Names (servers, interactions, statuses, hosts) are indices into the [`Names`] of the recording.
 
 mod arrow_note;
+pub mod beside;
 mod chunk;
 pub(crate) mod columns;
 mod dictionary;
@@ -102,6 +103,8 @@ pub struct Names {
     /// requests may name a person ([`crate::capture`]). Without an entry it is called as it is.
     pub folded: Vec<u32>,
     pub statuses: Vec<String>,
+    /// How often an entry of `folded` has changed.
+    pub refolded: u64,
     /// The hosts that tables have called so far, and whether by their address.
     #[serde(with = "called")]
     pub called: Arc<Mutex<FxHashMap<u32, bool>>>,
@@ -130,11 +133,88 @@ impl Names {
         *called.entry(host).or_insert_with(serves)
     }
 
+    /// From now on, rows of an interaction are called by another.
+    pub fn refold(&mut self, interaction: u32, called: u32) {
+        if let Some(place) = self.folded.get_mut(interaction as usize) {
+            *place = called;
+            self.refolded += 1;
+        }
+    }
+
+    /// How much there is.
+    pub fn extent(&self) -> Extent {
+        Extent {
+            servers: self.servers.len(),
+            hosts: self.hosts.len(),
+            interactions: self.interactions.len(),
+            folded: self.folded.len(),
+            statuses: self.statuses.len(),
+            refolded: self.refolded,
+        }
+    }
+
+    /// What came after there was so much.
+    pub fn since(&self, told: Extent) -> Growth {
+        fn tail<T: Clone>(all: &[T], from: usize) -> Vec<T> {
+            all.get(from..).unwrap_or_default().to_vec()
+        }
+        let folded_from = match self.refolded == told.refolded {
+            true => told.folded,
+            false => 0,
+        };
+        Growth {
+            servers: tail(&self.servers, told.servers),
+            server_hosts: tail(&self.server_hosts, told.servers),
+            hosts: tail(&self.hosts, told.hosts),
+            interactions: tail(&self.interactions, told.interactions),
+            statuses: tail(&self.statuses, told.statuses),
+            folded_from,
+            folded: tail(&self.folded, folded_from),
+            refolded: self.refolded,
+        }
+    }
+
+    /// Takes what came to the names of which these are a copy.
+    pub fn grow(&mut self, growth: Growth) {
+        self.servers.extend(growth.servers);
+        self.server_hosts.extend(growth.server_hosts);
+        self.hosts.extend(growth.hosts);
+        self.interactions.extend(growth.interactions);
+        self.statuses.extend(growth.statuses);
+        self.folded.truncate(growth.folded_from);
+        self.folded.extend(growth.folded);
+        self.refolded = growth.refolded;
+    }
+
     /// The index of the name that a table has for an interaction.
     pub fn shown(&self, interaction: u32) -> u32 {
         let folded = self.folded.get(interaction as usize);
         folded.copied().unwrap_or(interaction)
     }
+}
+
+/// How much there is in [`Names`], and how often it has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    servers: usize,
+    hosts: usize,
+    interactions: usize,
+    folded: usize,
+    statuses: usize,
+    refolded: u64,
+}
+
+/// What came to [`Names`].
+pub struct Growth {
+    servers: Vec<String>,
+    server_hosts: Vec<u32>,
+    hosts: Vec<String>,
+    interactions: Vec<String>,
+    statuses: Vec<String>,
+    /// The first of the entries that are new or have changed.
+    folded_from: usize,
+    folded: Vec<u32>,
+    refolded: u64,
 }
 
 /// Takes finished visits, roughly in the order of `departure`. The decoder fills one; the call graph is one and fills one.
