@@ -10,8 +10,8 @@ pub const COLUMNS: usize = 1_000;
 /// Bytes of one page of a Parquet file, decompressed: writers make pages of 1 MiB.
 pub const PAGE_BYTES: u64 = 64 * MIB;
 /// Bytes that a table may take when it is decoded, whatever the size of its file, for very regular rows take almost no
-/// byte each: 13 million visits …
-pub const TABLE_BYTES: u64 = 2048 * MIB;
+/// byte each: 4 million visits, with which a diagnosis takes 1.9 GB …
+pub const TABLE_BYTES: u64 = 640 * MIB;
 /// … of them in one row group, which is decoded at once: a million rows of 256 bytes …
 pub const GROUP_BYTES: u64 = 256 * MIB;
 /// … or bytes for each byte of a larger file or row group: visits take 5, samples of an idle host 100.

@@ -347,7 +347,7 @@ fn a_file_that_the_state_does_not_name_is_removed() {
     let (path, left) = killed_reading(&input, "unnamed");
     let unnamed = left.0.join("visits.parquet.0123456789abcdef.tmp");
     fs::write(&unnamed, "half of it").unwrap();
-    let found = all(&[path], &left.0, &options(SEGMENT), Stages::default()).unwrap();
+    let found = all(&[path], &left.0, &options(SEGMENT)).unwrap();
     assert_eq!(found.started_over, None);
     assert!(!unnamed.exists());
 }
@@ -364,8 +364,8 @@ fn other_packets_start_over_and_say_why() {
             fs::write(&paths[0], &bytes[..bytes.len() / 2]).unwrap();
         }
         let (alone, folder) = (Folder::new("other-alone"), left.copy("other"));
-        let expected = all(&paths, &alone.0, &options(SEGMENT), Stages::default()).unwrap();
-        let found = all(&paths, &folder.0, &options(SEGMENT), Stages::default()).unwrap();
+        let expected = all(&paths, &alone.0, &options(SEGMENT)).unwrap();
+        let found = all(&paths, &folder.0, &options(SEGMENT)).unwrap();
         assert_eq!(
             found.started_over.as_deref(),
             Some("these are other packets than before")
