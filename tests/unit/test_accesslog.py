@@ -290,3 +290,21 @@ def test_lines_of_two_forms_in_one_file_are_all_read(tmp_path: Path) -> None:
     assert run.lost() == {}
     statuses = run.requests().sort("sent").select(pl.col("status").cast(pl.String)).collect().to_series().to_list()
     assert statuses == ["ok", "ok", "refused", "503"]
+
+
+def test_a_connection_on_which_no_request_came_is_no_slow_request(tmp_path: Path) -> None:
+    """The ten seconds are those of a client that sent nothing, or not all of it."""
+    proxy = tmp_path / "proxy.log"
+    line = 'lb haproxy[7]: 10.0.0.9:4 [20/Nov/2026:16:49:0{}.000] www {} {} {} 212 - - {} 1/1/0/0/0 0/0 "{}"\n'
+    asked = [line.format(n, "app/a1", "0/0/1/8/9", 200, "----", "GET / HTTP/1.1") for n in range(9)]
+    proxy.write_text("".join(asked) + line.format(9, "www/<NOSRV>", "-1/-1/-1/-1/10000", 408, "cR--", "<BADREQ>"))
+    server = tmp_path / "server.log"
+    timed = '10.0.0.9 - - [20/Nov/2026:16:49:00 +0000] "{}" {} 0 msec=1795193340.{:03} rt={}\n'
+    asked = [timed.format("GET / HTTP/1.1", 200, n, "0.010") for n in range(40)]
+    server.write_text("".join(asked) + "".join(timed.format("-", code, 500, "10.0") for code in (408, 400)))
+    for file, requests, left_out in ((proxy, 9, 1), (server, 40, 2)):
+        run = readers.read(file)
+        took = run.requests().select((pl.col("end") - pl.col("sent")).max(), pl.len()).collect().row(0)
+        assert took == (took[0], requests)
+        assert took[0] < 100 * MILLISECOND
+        assert run.lost() == {f"{file.name}: connections on which no whole request came": left_out}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -53,3 +54,24 @@ def test_a_damaged_moment_costs_only_itself(tmp_path: Path) -> None:
     (tmp_path / "sar.json").write_text(whole.replace('"idle": 75.00', '"idle": 75.0.0'))
     found = series(readers.read(tmp_path / "sar.json").samples().collect())
     assert found["app1", "cpu_busy"] == [(*TEN, 0.5)]
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        ("2026-11-20T16:49:00+0000", "2026-11-20T16:49:01+0000"),
+        ("2026-11-20T17:49:00+0100", "2026-11-20T17:49:01+0100"),
+        ("11/20/2026 04:49:00 PM", "11/20/2026 04:49:01 PM"),
+        ("11/20/26 16:49:00", "11/20/26 16:49:01"),
+        ("04:49:00 PM", "04:49:01 PM"),
+        ("16:49:00", "16:49:01"),
+    ],
+)
+def test_times_of_the_tools_depend_on_the_locale(stamps: tuple[str, str], tmp_path: Path) -> None:
+    load = {"user": 10.0, "nice": 0.0, "system": 5.0, "iowait": 1.0, "steal": 0.0, "idle": 84.0}
+    entries = [{"timestamp": stamp, "avg-cpu": load, "disk": [{"disk_device": "a", "util": 50.0}]} for stamp in stamps]
+    host = {"nodename": "db1", "date": "11/20/2026", "number-of-cpus": 4, "statistics": [entries[0], *entries]}
+    file = tmp_path / "iostat.json"
+    file.write_text(json.dumps({"sysstat": {"hosts": [host]}}))
+    times = readers.read(file).samples().collect()["time"]
+    assert set(times) == {parse_moment("2026-11-20T16:49:00Z"), parse_moment("2026-11-20T16:49:01Z")}

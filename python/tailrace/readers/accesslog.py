@@ -67,6 +67,9 @@ _FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.F
 _EXAMINED, _EXAMINED_SPARSE = 40, 400
 _REQUEST = re.compile(rb'\[pid: |Completed |duration=|\] "|\{"|/(?:19|20)\d\d:|"[A-Z]+ ')
 """What every line has that some form may read."""
+_UNASKED = ("400", "408")
+"""How a server ends a connection on which no request came, or none that it could read: the time is the client's."""
+_ASKED = r"^[A-Za-z]\S* "
 _FLAGS = {
     "UO": "a circuit breaker refused requests (UO)",
     "UF": "connecting to the server behind failed (UF)",
@@ -85,6 +88,7 @@ class _Log:
     """Visits of upstreams → how long connecting to them took, where it was slow."""
     calls: Counter[str] = field(default_factory=Counter)
     untimed: int = 0
+    unasked: int = 0
     whole: bool = True
     """All stamps are whole seconds."""
     fine: bool = False
@@ -106,6 +110,7 @@ def read(sources: Sequence[Source]) -> Found:
         form = _read(part, found, log)
     name = source.path.name
     found.lose("lines without a duration", log.untimed)
+    found.lose("connections on which no whole request came", log.unasked)
     if not len(log.stays) or form is None:
         raise _without_durations(source, log)
     drops = log.stays.lost_attempts(log.connects)
@@ -167,6 +172,8 @@ def _read_line(log: _Log, found: Found, source: Source, form: Form, number: int,
             found.damaged(source.path.name, number)
     elif line.duration_ns is None:
         log.untimed += 1
+    elif line.method in ("", "-") and line.status in _UNASKED:
+        log.unasked += 1
     else:
         _add(log, line, line.duration_ns)
 
@@ -214,6 +221,8 @@ def _add_all(log: _Log, part: pl.DataFrame, form: Form, layout: Layout) -> bool:
         at_end = form.at_end and not software.at_begin
         rows = accesslog_rows.of(part, software, at_end=at_end, scales=layout.scales)
     except accesslog_rows.UnusualError:
+        return False
+    if (~rows.asked.str.contains(_ASKED) & rows.ended.status.is_in(_UNASKED)).any():
         return False
     ended, none = rows.ended, accesslog_rows.NONE
     interaction = log.names.of_all(rows.asked)
@@ -276,7 +285,7 @@ def _without_durations(source: Source, log: _Log) -> InputError:
     return InputError(
         source.path,
         "this is an access log without durations, so it does not show which requests were slow",
-        "log $request_time (nginx), or record packets",
+        "log $request_time (nginx), or record packets; if a field of its lines is the duration, pass --log-format",
         commands=(NGINX, f"tailrace diagnose web={file}"),
     )
 

@@ -29,6 +29,7 @@ _RESUME = re.compile(r'\{\s*"timestamp"\s*:')
 _HOST = re.compile(r'"nodename"\s*:\s*"([^"\\\n]{1,255})"')
 _DATE = re.compile(r'"date"\s*:\s*"([\d/-]{8,10})"')
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: (\S{1,40}))?|(\d{9,11})")
+_PRINTED = re.compile(r"(?:([\d/-]{8,10})[ T])?(\d\d)(:\d\d:\d\d)(?: ([AP]M))?([+-]\d{4})?")
 _RESTART = re.compile(r";(?:LINUX-RESTART|COM\b)")
 _BUSY = ("user", "usr", "nice", "system", "sys", "irq", "soft", "guest", "gnice")
 # Names in `sadf -d` of the values of `sadf -j`; other columns lose their %.
@@ -102,13 +103,28 @@ def _json(source: Source, found: Found) -> Iterator[Entry]:
 
 def _of_tool(host: str, date: str, stamp: str, entry: Row) -> Entry:
     """An entry of `mpstat -o JSON` or `iostat -o JSON`, which name some things otherwise."""
-    day, _, clock = stamp.rpartition(" ")
+    when = _printed(stamp, date)
     disks = [{"util-percent": row.get("util")} for row in rows(entry.get("disk")) if "util" in row]
     whole = table(entry.get("avg-cpu"))
     renamed = {**entry, **({"disk": disks} if disks else {})}
     if whole:
         renamed["cpu-load"] = [{"cpu": "all", **whole}]
-    return host, f"{iso_date(day or date)} {clock}", None, renamed
+    return host, when, None, renamed
+
+
+def _printed(stamp: str, date: str) -> str:
+    """A time as these tools print it, which depends on the locale and on `S_TIME_FORMAT`: `16:49:00`, `04:49:00 PM`, a
+    date before them, or `2026-11-20T16:49:00+0100`."""
+    match = _PRINTED.fullmatch(stamp)
+    if match is None:
+        return stamp
+    day, hour, rest, half, zone = match.groups()
+    if half:
+        hour = f"{int(hour) % 12 + 12 * (half == 'PM'):02}"
+    when = f"{iso_date(day or date)} {hour}{rest}"
+    if not zone:
+        return when
+    return str(units.parse_moment(f"{when.replace(' ', 'T')}{zone[:3]}:{zone[3:]}") // units.SECOND)
 
 
 def iso_date(text: str) -> str:

@@ -152,7 +152,7 @@ fn a_packed_capture_that_is_cut_is_the_same_with_many_threads() {
     let whole = fs::read(demo()).unwrap();
     for part in [3, 7] {
         fs::write(&path, &whole[..whole.len() / part]).unwrap();
-        are_the_same("stages-part", &[path.clone()], 0, &[4]);
+        are_the_same("stages-part", std::slice::from_ref(&path), 0, &[4]);
     }
     let zeros = zstd::encode_all(&vec![0; 48 << 20][..], 1).unwrap();
     let packed = whole[..whole.len() / 7].iter().chain(&zeros);

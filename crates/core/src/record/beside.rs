@@ -38,9 +38,12 @@ enum Place<S> {
     Nowhere,
 }
 
+/// The sink, and whether it took all that came.
+type Done<S> = (S, Result<()>);
+
 struct Worker<S> {
     to: Option<SyncSender<Batch>>,
-    thread: Option<JoinHandle<Option<(S, Result<()>)>>>,
+    thread: Option<JoinHandle<Option<Done<S>>>>,
     batch: Batch,
     /// The names that the thread has.
     told: Extent,
@@ -91,10 +94,7 @@ impl<S: VisitSink + Send + 'static> Beside<S> {
     }
 }
 
-fn work<S: VisitSink>(
-    begin: &Receiver<(S, Names)>,
-    batches: &Receiver<Batch>,
-) -> Option<(S, Result<()>)> {
+fn work<S: VisitSink>(begin: &Receiver<(S, Names)>, batches: &Receiver<Batch>) -> Option<Done<S>> {
     let (mut sink, mut names) = begin.recv().ok()?;
     for item in batches.iter().flatten() {
         match item {
@@ -120,7 +120,7 @@ impl<S> Worker<S> {
         self.to.as_ref().is_some_and(|to| to.send(batch).is_ok())
     }
 
-    fn join(&mut self) -> Result<(S, Result<()>)> {
+    fn join(&mut self) -> Result<Done<S>> {
         self.to = None;
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(Some(done))) => Ok(done),
