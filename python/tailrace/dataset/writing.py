@@ -26,7 +26,7 @@ import polars as pl
 
 from tailrace import locks, whole
 from tailrace import topology as topology_file
-from tailrace.dataset import overwriting, schema, unfinished
+from tailrace.dataset import merging, overwriting, schema, unfinished
 from tailrace.dataset.connections import Connections
 from tailrace.dataset.manifest import MANIFEST, Input, Manifest
 from tailrace.dataset.overwriting import TOPOLOGY, strangers
@@ -84,6 +84,14 @@ class Writer:
         table = schema.TABLES[name]
         earlier = schema.conform(scan(path), table)
         return self.write_table(name, pl.concat([earlier, schema.conform(frame.lazy(), table)], how="diagonal"))
+
+    def merge_table(self, name: str, frames: Iterable[pl.DataFrame]) -> int:
+        """Add rows in order to a table that is there, a part of both in memory; returns the number of all rows."""
+        table = schema.TABLES[name]
+        path = self.folder / table.file
+        there = (schema.conform(part, table).collect() for part in merging.written(path))
+        new = (schema.conform(frame.lazy(), table).collect() for frame in frames)
+        return write_each(merging.merged(there, new, table.sorted_by), path)
 
     def lose(self, what: str, count: int) -> None:
         """Count data that could not be kept."""

@@ -162,8 +162,7 @@ def read(
     - `log_format` is the format of access logs, as the configuration of nginx or Apache has it.
     - `columns` is a file that names the columns of flat tables of spans.
     - With `verify` every row of a run folder and the SHA-256 of its files are checked first.
-    - `jobs` is the number of threads that decode captures at most; without it there is one for each core. The run
-      folder is the same.
+    - `jobs` threads decode captures at most; default: one for each core. The run folder is the same.
     - Without `out` the run folder is temporary and is removed at the end of the Python process.
     - `progress(bytes read, bytes in all)` may raise to stop the work.
     - `say(sentence)` is called if an earlier reading into `out` was stopped, and if this one is and can go on.
@@ -187,8 +186,7 @@ def read(
         return files.run
     dated = _dated(files.texts, began)
     target = Path(out) if out is not None else _temporary() / "run"
-    reading = segments.reading(files.captures, decoding)
-    created = dataset.create(target, overwrite, reading)
+    created = dataset.create(target, overwrite, segments.reading(files.captures, decoding))
     with segments.told(say), created as writer, _read_texts(dated, writer) as texts:
         _refuse_undated(files, texts)
         inferred = (

@@ -12,7 +12,7 @@ import polars as pl
 
 from tailrace import topology as topology_file
 from tailrace import units
-from tailrace.dataset import TABLES, Dataset, Writer, scan
+from tailrace.dataset import TABLES, Dataset, Writer, scan, tables
 from tailrace.errors import UsageError, cannot_write
 from tailrace.readers import carried, outliers
 from tailrace.readers.source import Found, Frames, Source
@@ -87,15 +87,18 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
 
 
 def _append(writer: Writer, table: str, frames: Frames) -> bool:
-    """Add rows to a table; returns whether there are any. A new table whose rows are in order is never in memory as a
-    whole."""
-    if frames.ordered and not (writer.folder / TABLES[table].file).exists():
+    """Add rows to a table; returns whether there are any. The table is never in memory as a whole, and rows that are in
+    order are not either."""
+    is_new = not (writer.folder / TABLES[table].file).exists()
+    if not frames.ordered:
+        together = [frame for frame in frames if frame.height]
+        if not together:
+            return False
+        frames = Frames([(pl.concat(together, how="diagonal_relaxed").sort(TABLES[table].sorted_by),)])
+    if is_new:
         return writer.write_ordered(table, frames) > 0
-    rows = 0
-    for frame in frames:
-        writer.append_table(table, frame)
-        rows += frame.height
-    return rows > 0
+    before = tables.shape(writer.folder / TABLES[table].file).rows
+    return writer.merge_table(table, frames) > before
 
 
 def _forget_shares(writer: Writer, found: Found, servers: Collection[str]) -> None:
