@@ -40,10 +40,12 @@ TIMEOUT_S = 600
 # The kernel accounts ru_maxrss in KiB on Linux.
 KIB = 1024
 
+THREADS = {1: "tailrace", 2: "tailrace-2", 4: "tailrace-4"}
+"""How many threads decode; the first is compared with the peers."""
 OURS = """
 import json, sys
 from tailrace import _core
-json.dump(json.loads(_core.decode([sys.argv[1]], sys.argv[2], "{}")), sys.stdout)
+json.dump(json.loads(_core.decode([sys.argv[1]], sys.argv[2], sys.argv[3])), sys.stdout)
 """
 
 
@@ -94,8 +96,9 @@ def contenders(capture: Path, folder: Path) -> list[Contender]:
             text=True,
             check=True,
         ).stdout.strip()
-        command = [python, "-c", OURS, str(capture), str(folder)]
-        found.append(Contender("tailrace", command, version, tailrace_count))
+        for threads, name in THREADS.items():
+            command = [python, "-c", OURS, str(capture), str(folder), json.dumps({"threads": threads})]
+            found.append(Contender(name, command, version, tailrace_count))
     if shutil.which("tshark"):
         banner = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
         version = (re.search(r"\d+\.\d+\.\d+", banner) or [""])[0]
@@ -160,7 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("capture", type=Path)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=[], help="contenders to run: tailrace tshark flowscope")
+    parser.add_argument("--only", nargs="*", default=[], help="contenders to run: tailrace, tailrace-2, flowscope …")
     parser.add_argument("--save", metavar="NAME", help="write the raw numbers to benches/results/NAME.json")
     options = parser.parse_args()
     size = options.capture.stat().st_size
@@ -169,7 +172,7 @@ def main() -> None:
         chosen = [c for c in contenders(options.capture, folder) if not options.only or c.name in options.only]
         if not chosen:
             sys.exit("no contender is installed; see README.md here")
-        for name in {"tailrace", "tshark", "flowscope"} - {c.name for c in chosen}:
+        for name in {*THREADS.values(), "tshark", "flowscope"} - {c.name for c in chosen}:
             print(f"{name}: left out", file=sys.stderr)
         # Once unmeasured, so that the file is in memory for the first as for the last.
         with options.capture.open("rb") as file:
