@@ -80,20 +80,20 @@ def _in_kernel(seen: Seen, server: str, waits: Loss | None) -> Loss | None:
 
 
 def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:
-    """Return whether the bytes had gathered. When gathered bytes are written, fewer dirty pages are left than before. A
-    flush adds its bytes to those pages first. Return None if too few bytes moved to show the difference."""
+    """Return whether the bytes had gathered. When gathered bytes are written, fewer dirty pages are left than there
+    would be otherwise. A flush adds its bytes to those pages first, and then they go. Pages of others that only become
+    more show neither. Return None if too few bytes moved to show the difference."""
     before = dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
-    if not len(before):
-        return None
     inside = dirty.during(begin - SUDDEN_NS, end + SECOND)
-    highest = max(float(inside.max(initial=0.0)), float(before.max()))
-    lowest = float(inside.min(initial=highest))
-    if highest - lowest < LEAST_BYTES:
+    if not len(before) or not len(inside):
         return None
     half = max(len(before) // 2, 1)
     earlier, later = float(np.median(before[:half])), float(np.median(before[-half:]))
     expected = later + max(later - earlier, 0.0)
-    return expected - lowest >= (highest - lowest) / 2
+    peak = int(np.argmax(inside))
+    gathered = expected - float(inside.min())
+    at_once = float(inside[peak]) - max(expected, float(inside[peak:].min()))
+    return gathered >= at_once if max(gathered, at_once) >= LEAST_BYTES else None
 
 
 def missing(view: View, server: str) -> str | None:
