@@ -2,9 +2,9 @@
 capacity of it.
 
 in line   its own pool had no free connection until the call was sent. The replay makes the visit wait in line
-held      this pool, or that of another candidate of its balancer, had no free connection for most of the time before. A
-          balancer may look only now and then, or give up a candidate. If the pool is full again in the replay, the
-          visit waits as long as recorded
+held      this pool, or that of another candidate of its balancer, had no free connection for most of the time before,
+          or it had none at first and then until the balancer looked again. A balancer may look only now and then, or
+          give up a candidate. If the pool is full again in the replay, the visit waits as long as recorded
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ MOSTLY = 0.5
 """A visit waited for a connection if the pool was full for at least this share of the time before its call. A visit
 that works for the other half of that time does not wait."""
 
+LOOKS_NS = 100 * MILLISECOND
+"""A thread of mod_jk that found no free connection looks again after so long (JK_SLEEP_DEF)."""
+
 
 @dataclass(frozen=True)
 class Waits:
@@ -46,7 +49,8 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
     for number, at, others in _callers([calls for calls, _ in taken], pools, choices):
         begin, sent = since[at], recorded.sent[at]
         covered = overlap(full[number], begin, sent)
-        waited = (covered >= MOSTLY * (sent - begin)) & (covered >= STEP_NS) & (covered > most[at])
+        waited = (covered >= MOSTLY * (sent - begin)) & (covered >= STEP_NS) | _looked_again(full[number], begin, sent)
+        waited &= covered > most[at]
         most[at[waited]] = covered[waited]
         ready[at[waited]] = np.maximum(begin, _first(full[number], begin, sent))[waited]
         held[at[waited]] = number
@@ -110,6 +114,14 @@ def _full(recorded: Recorded, calls: Times, until: Times, size: int) -> Spans:
     times, used = times[order], np.cumsum(np.repeat((1, -1), len(calls))[order])
     full = used[:-1] >= size
     return spans(np.column_stack((times[:-1][full], times[1:][full])))
+
+
+def _looked_again(full: Spans, begin: Times, sent: Times) -> NDArray[np.bool_]:
+    """Return which calls found the pool full at first, and were sent when the balancer had looked again."""
+    inside, _ = _stretch(full, begin + 1)
+    ends = np.append(full[:, 1], NEVER)
+    last = ends[np.searchsorted(full[:, 0], sent, side="left") - 1]
+    return np.asarray(inside & (sent - begin >= LOOKS_NS) & (sent - last <= LOOKS_NS))
 
 
 def _first(full: Spans, begin: Times, end: Times) -> Times:
