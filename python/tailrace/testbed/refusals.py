@@ -33,6 +33,7 @@ NOT_TAKEN = SIMULATED | {
     "packet-loss": HELD,
     "log-flush": BUSY_DISK,
     "writeback": BUSY_DISK,
+    "log-flush or writeback": BUSY_DISK,
     "concurrency-overhead": ARISES,
     "soft-resource": ARISES,
     "own-work": ARISES,

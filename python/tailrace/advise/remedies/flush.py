@@ -25,7 +25,7 @@ def _options(experiment: Experiment) -> Iterator[Option]:
         if tier.log:
             words = f"turn off the access logs of {name}, or send them over the network"
             yield sizeless(name, {("tiers", name, "log"): 0}, words)
-    yield from relieved(experiment, ("log-flush", "writeback"), APART)
+    yield from relieved(experiment, ("log-flush", "writeback", "log-flush or writeback"), APART)
 
 
 def _often(name: str, disk: Disk) -> Option:

@@ -56,6 +56,7 @@ LOSSES: dict[str, What] = {
     "cpu-quota": "quota",
     "writeback": "disk",
     "log-flush": "log",
+    "log-flush or writeback": "disk",
 }
 """What must change so that a recorded loss of capacity does not happen, by its cause."""
 

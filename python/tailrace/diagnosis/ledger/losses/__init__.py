@@ -17,6 +17,7 @@ from tailrace.diagnosis.ledger.losses import (
     collection,
     flush,
     freeze,
+    iowait,
     lock,
     memory,
     neighbour,
@@ -70,7 +71,7 @@ class Cause:
 
 
 CAPACITY = tuple(
-    map(Cause.of, (collection, clock, neighbour, flush, writeback, quota, memory, restart, freeze, overhead))
+    map(Cause.of, (collection, clock, neighbour, flush, writeback, iowait, quota, memory, restart, freeze, overhead))
 )
 DELAYS = tuple(map(Cause.of, (path, lock)))
 """These causes hold up visits and take no capacity."""

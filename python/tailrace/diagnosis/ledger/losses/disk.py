@@ -30,8 +30,8 @@ LEAST = 0.1
 """Shorter waits occur with every small write."""
 
 
-def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
-    """Return the waits for I/O whose bytes had gathered, or had not. Waits of unknown origin count as both."""
+def waits(seen: Seen, server: str, gathered: bool | None) -> Loss | None:
+    """Return the waits for I/O whose bytes had gathered, or had not, or for which this is not known (None)."""
     found = _all_waits(seen, server)
     if found is None:
         return None
@@ -42,7 +42,7 @@ def waits(seen: Seen, server: str, gathered: bool) -> Loss | None:
     begins = seen.steps.begins
     for begin, end in where(begins, begins + STEP_NS, share >= LEAST, gap=found.blur * STEP_NS).tolist():
         had_gathered = None if dirty is None else _had_gathered(dirty, begin, end)
-        if had_gathered is not None and had_gathered != gathered:
+        if had_gathered != gathered:
             share[(begins >= begin) & (begins < end)] = 0.0
     return Loss(np.where(share >= LEAST, share, 0.0), found.blur, found.place)
 

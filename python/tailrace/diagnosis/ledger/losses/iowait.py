@@ -1,0 +1,25 @@
+"""The server waited for its disk, and the bytes do not show whether a log was flushed or dirty pages were written back.
+
+On a host with several disks, for example, the dirty pages of others hide those of the server.
+"""
+
+from __future__ import annotations
+
+from tailrace.diagnosis.ledger.losses import disk, flush, writeback
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.view import View
+
+CAUSE = f"{flush.CAUSE} or {writeback.CAUSE}"
+SAYS = "the flushes or the writeback that {server} waited for"
+PLAIN = "{origin} waited for its disk"
+METRICS, EVENTS = ("psi_io", "disk_busy", "cpu_iowait"), ()
+COMPUTES = False
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    events = seen.view.events_of(*flush.EVENTS, *writeback.EVENTS)
+    return None if events else disk.waits(seen, server, gathered=None)
+
+
+def missing(view: View, server: str) -> str | None:
+    return disk.missing(view, server)
