@@ -297,6 +297,7 @@ def test_a_connection_on_which_no_request_came_is_no_slow_request(tmp_path: Path
     proxy = tmp_path / "proxy.log"
     line = 'lb haproxy[7]: 10.0.0.9:4 [20/Nov/2026:16:49:0{}.000] www {} {} {} 212 - - {} 1/1/0/0/0 0/0 "{}"\n'
     asked = [line.format(n, "app/a1", "0/0/1/8/9", 200, "----", "GET / HTTP/1.1") for n in range(9)]
+    asked.insert(4, "lb haproxy[7]: Server app/a1 is DOWN, reason: Layer4 timeout. 0 active servers left.\n")
     proxy.write_text("".join(asked) + line.format(9, "www/<NOSRV>", "-1/-1/-1/-1/10000", 408, "cR--", "<BADREQ>"))
     server = tmp_path / "server.log"
     timed = '10.0.0.9 - - [20/Nov/2026:16:49:00 +0000] "{}" {} 0 msec=1795193340.{:03} rt={}\n'

@@ -69,6 +69,8 @@ _REQUEST = re.compile(rb'\[pid: |Completed |duration=|\] "|\{"|/(?:19|20)\d\d:|"
 """What every line has that some form may read."""
 _UNASKED = ("400", "408")
 """How a server ends a connection on which no request came, or none that it could read: the time is the client's."""
+_MESSAGE = re.compile(r"haproxy\[\d{1,10}\]: (?:\[\w+\] )?(?:Server|Backup|Proxy|[Bb]ackend|Health|Stopping|Pausing) ")
+"""What HAProxy writes about its servers into the same file."""
 _ASKED = r"^[A-Za-z]\S* "
 _FLAGS = {
     "UO": "a circuit breaker refused requests (UO)",
@@ -168,7 +170,7 @@ def _layouts(form: Form, source: Source) -> list[Layout]:
 def _read_line(log: _Log, found: Found, source: Source, form: Form, number: int, text: str) -> None:
     line = form.parse(text) or (None if source.log_format else _in_other_form(text))
     if line is None:
-        if not form.sparse and not text.startswith("#"):
+        if not (form.sparse or text.startswith("#") or _MESSAGE.search(text)):
             found.damaged(source.path.name, number)
     elif line.duration_ns is None:
         log.untimed += 1
