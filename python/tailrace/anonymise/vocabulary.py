@@ -84,6 +84,7 @@ LOSSES = re.compile(
             "bytes that could not be read",
             "calls between further pairs of servers",
             "connections given up because too many were open or silent",
+            "connections on which no whole request came",
             "damaged elements",
             "damaged lines",
             "entries without a time",
