@@ -38,7 +38,7 @@ import machine
 import running
 
 HERE = Path(__file__).resolve().parent
-PREFIX = "tailrace-fleet"
+PREFIX = f"tailrace-fleet-{os.getpid()}"
 HUB = f"{PREFIX}-hub"
 AT_HUB = "10.79.0.1"
 PORT = 9465
@@ -303,14 +303,15 @@ def group(child: subprocess.Popen[bytes], number: int) -> None:
 
 def many(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     with fleet(folder, options.hosts, WRITTEN, watched=2) as (one, hub):
-        begin = time.monotonic()
+        begin, now = time.monotonic(), time.time_ns()
         share = -(-options.incidents // options.hosts)
         with ExitStack() as senders:
             sending = []
             for host in one.hosts:
                 numbers = range(host.number * share, min((host.number + 1) * share, options.incidents))
                 words = (str(HERE / "notices.py"), f"{AT_HUB}:{PORT}", str(folder), str(options.incidents))
-                of_host = (f"other-{host.number}", *map(str, (numbers.start, numbers.stop)), one.hosts[0].address)
+                span = map(str, (numbers.start, numbers.stop))
+                of_host = (f"other-{host.number}", *span, one.hosts[0].address, str(now))
                 command = within(host.namespace, sys.executable, *words, *of_host)
                 sending.append(senders.enter_context(process(folder / "notices.txt", *command)))
             until(lambda: all(each.poll() is not None for each in sending), "all notices are sent")
