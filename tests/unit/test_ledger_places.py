@@ -283,7 +283,7 @@ def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     n = len(begin)
     flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
     work = (end - begin).astype(float)
-    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), ~flag, flag, 0)
+    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), ~flag, flag, 0, flag)
 
 
 def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was_slow_for_one() -> None:
@@ -440,3 +440,22 @@ def test_where_requests_are_slow_by_themselves_the_data_that_would_show_why_are_
     wanted = [episode.findings[4].missing or "" for episode in found.episodes if episode.cause == "unknown"]
     assert wanted
     assert all("tasks_runnable and tasks_blocked of" in one for one in wanted)
+
+
+def test_a_wait_in_which_pages_are_read_back_now_and_then_is_all_memory() -> None:
+    faults = tuple((4.0 + 0.1 * k, 4.05 + 0.1 * k, 40.0) for k in range(6))
+    waits = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_iowait", 0.01, (4.0, 4.6, 0.95))
+    found = shares(waits.sample("app", "major_faults", 0.2, *faults))
+    assert found["memory"] >= 0.9
+    assert not found.keys() & {"log-flush", "writeback", "log-flush or writeback"}
+
+
+def test_visits_whose_data_were_lost_hold_no_places() -> None:
+    run = bare(_simulated("held"))
+    lost = pl.when(pl.col("interaction").cast(pl.String).str.contains("report")).then(1).otherwise(0).cast(pl.UInt8)
+
+    def change(frame: pl.LazyFrame) -> pl.LazyFrame:
+        seen = run.change(frame)
+        return seen.with_columns(data_drops=lost) if "parent" in frame.collect_schema() else seen
+
+    assert "soft-resource" not in shares(replace(run, change=change))

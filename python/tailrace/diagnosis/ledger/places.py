@@ -127,6 +127,8 @@ class _Here:
     """The visit spent most of its time in a call that took long by itself."""
     known: int
     """The server serves this many visits at once; 0 means that the number is not known."""
+    lost: Mask
+    """Packets of the visit were lost, and its server waited until they were sent again."""
 
     @cached_property
     def lasted(self) -> Times:
@@ -253,6 +255,7 @@ def _here(
         (called[rows] * 2 <= end - begin) & ~_calls_unknown(recorded, names.number[rows], rows),
         behind,
         known,
+        recorded.lost[rows] > 0,
     )
 
 
@@ -296,7 +299,7 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
 
 
 def _heavy(here: _Here) -> Mask:
-    long = here.is_long & (here.own | here.behind)
+    long = here.is_long & (here.own | here.behind) & ~here.lost
     if not long.any():
         return long
     waited = _released(here, long) | _opens(here) | (here.alone < here.least)

@@ -7,11 +7,12 @@ memory      pages are read back: more major faults than usual
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
+from tailrace.diagnosis.ledger.losses.loss import USUAL_TIMES, Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import where
@@ -36,23 +37,36 @@ def waits(seen: Seen, server: str, gathered: bool | None) -> Loss | None:
     if found is None:
         return None
     dirty = next(iter(seen.view.series(server, "dirty_bytes") + seen.view.elsewhere("dirty_bytes")), None)
-    share = found.share
-    if (faults := seen.more_than_usual(server, "major_faults", FAULTS)) is not None:
-        share = np.where(faults, 0.0, share)
-    begins = seen.steps.begins
-    for begin, end in where(begins, begins + STEP_NS, share >= LEAST, gap=found.blur * STEP_NS).tolist():
+
+    def is_it(begin: int, end: int) -> bool:
         had_gathered = None if dirty is None else _had_gathered(dirty, begin, end)
-        if had_gathered != gathered:
-            share[(begins >= begin) & (begins < end)] = 0.0
-    return Loss(np.where(share >= LEAST, share, 0.0), found.blur, found.place)
+        return had_gathered == gathered and not _reads_back(seen, server, begin, end)
+
+    return _only(seen, found, is_it)
 
 
 def read_back(seen: Seen, server: str) -> Loss | None:
     """Return the waits for I/O while pages were read back from a disk more often than usual."""
-    found, faults = _sampled_waits(seen, server), seen.more_than_usual(server, "major_faults", FAULTS)
-    if found is None or faults is None:
-        return None
-    return Loss(np.where(faults & (found.share >= LEAST), found.share, 0.0), found.blur, found.place)
+    found = _sampled_waits(seen, server)
+    return found and _only(seen, found, lambda begin, end: _reads_back(seen, server, begin, end))
+
+
+def _only(seen: Seen, found: Loss, is_it: Callable[[int, int], bool]) -> Loss:
+    """Return these waits without the stretches for which it is not so."""
+    begins, share = seen.steps.begins, np.where(found.share >= LEAST, found.share, 0.0)
+    for begin, end in where(begins, begins + STEP_NS, share > 0.0, gap=found.blur * STEP_NS).tolist():
+        if not is_it(begin, end):
+            share[(begins >= begin) & (begins < end)] = 0.0
+    return Loss(share, found.blur, found.place)
+
+
+def _reads_back(seen: Seen, server: str, begin: int, end: int) -> bool:
+    """Return whether pages were read back from a disk more often than usual in this time."""
+    for faults in (*seen.view.series(server, "major_faults"), *seen.view.elsewhere("major_faults"))[:1]:
+        inside = faults.during(begin, end)
+        least = max(USUAL_TIMES * seen.slow.usual(faults), FAULTS * faults.interval_ns / SECOND)
+        return bool(len(inside) and inside.mean() >= least)
+    return False
 
 
 def _all_waits(seen: Seen, server: str) -> Loss | None:
