@@ -43,7 +43,7 @@ def test_version_2_has_one_hierarchy_for_all(tmp_path: Path) -> None:
     group.freeze()
     files = {file.name: file.read_text() for file in (tmp_path / "testbed").iterdir()}
     assert files == {"cpuset.cpus": "1", "cpu.weight": "200", "cpu.max": "20000 100000", "cgroup.freeze": "1"}
-    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +cpuset"
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +cpuset +memory"
     group.limit(None)
     assert (tmp_path / "testbed/cpu.max").read_text() == "max 100000"
     (tmp_path / "testbed/cpu.stat").write_text("usage_usec 7\nthrottled_usec 3\n")

@@ -112,7 +112,7 @@ def with_loss(folder: Path, cause: str, changed: tuple[str, ...] = ()) -> Experi
     ("cause", "changed", "said"),
     [
         ("log-flush", (), "losses[0].cause = log-flush: real waiting needs a busy disk: use nodes.NAME.disk"),
-        ("lock", (), "losses[0].cause = lock: only the simulator makes visits wait for a lock"),
+        ("lock", (), "losses[0].cause = lock: visits wait for it, and the server loses no capacity"),
         ("sunspots", (), "losses[0].cause = sunspots: it takes capacity as freeze, garbage-collection, "),
         (NEIGHBOUR, ("tiers.db.node=app",), "losses[0]: a neighbour on the node would take as much from db"),
     ],

@@ -20,7 +20,6 @@ from tailrace.score.troubles import (
     memory,
     packet_loss,
     poisson,
-    restart,
     tiers,
 )
 
@@ -36,7 +35,7 @@ def draw(seed: int) -> Table:
     system = System(random, rate, names, begun(random, seed), way=names, pages=(page,))
     _draw_tiers(system)
     _draw_load(system)
-    befall(system, TROUBLES, (memory, packet_loss, restart))
+    befall(system, TROUBLES, (memory, packet_loss))
     return system.table
 
 

@@ -26,7 +26,6 @@ from tailrace.score.troubles import (
     memory,
     packet_loss,
     poisson,
-    restart,
     tiers,
 )
 
@@ -66,7 +65,7 @@ def draw(seed: int) -> Table:
     asked = _draw_loads(system, entries, kinds)
     _draw_work(system, kinds, asked)
     system.way = tuple(_way(system, callees))
-    befall(system, (*TROUBLES, _guests), (memory, packet_loss, restart, *((_lock,) if len(kinds) > 1 else ())))
+    befall(system, (*TROUBLES, _guests), (memory, packet_loss, *((_lock,) if len(kinds) > 1 else ())))
     return system.table
 
 

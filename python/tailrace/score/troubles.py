@@ -276,10 +276,6 @@ def memory(system: System) -> None:
     system.stall("memory", system.some_server())
 
 
-def restart(system: System) -> None:
-    system.stall("restart", system.some_server())
-
-
 def packet_loss(system: System) -> None:
     """A hole in the path to a server, or a path that loses a part of the packets for longer."""
     share = system.random.choice((1.0, 1.0, 0.2, 0.05))

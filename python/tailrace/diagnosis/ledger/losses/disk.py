@@ -36,10 +36,12 @@ def waits(seen: Seen, server: str, gathered: bool | None) -> Loss | None:
     found = _all_waits(seen, server)
     if found is None:
         return None
-    dirty = next(iter(seen.view.series(server, "dirty_bytes") + seen.view.elsewhere("dirty_bytes")), None)
+    dirty, written = (_bytes(seen, server, metric)[:1] for metric in ("dirty_bytes", "writeback_bytes"))
 
     def is_it(begin: int, end: int) -> bool:
-        had_gathered = None if dirty is None else _had_gathered(dirty, begin, end)
+        had_gathered = _had_gathered(dirty[0], begin, end) if dirty else None
+        if had_gathered is None and dirty and any(_moved(one, begin, end) for one in written):
+            had_gathered = False  # bytes are written, and no dirty pages go
         return had_gathered == gathered and not _reads_back(seen, server, begin, end)
 
     return _only(seen, found, is_it)
@@ -79,9 +81,18 @@ def _sampled_waits(seen: Seen, server: str) -> Loss | None:
 
 
 def _written(seen: Seen, server: str) -> Loss | None:
-    written = seen.view.series(server, "writeback_bytes") + seen.view.elsewhere("writeback_bytes")
+    written = _bytes(seen, server, "writeback_bytes")
     found = most(*(Loss((seen.at(one) >= LEAST_BYTES).astype(float), blur(one), one.place) for one in written))
     return _in_kernel(seen, server, found)
+
+
+def _bytes(seen: Seen, server: str, metric: str) -> list[Series]:
+    """Return the series of the server, and then those of its host."""
+    return [*seen.view.series(server, metric), *seen.view.elsewhere(metric)]
+
+
+def _moved(series: Series, begin: int, end: int) -> bool:
+    return float(series.during(begin, end).max(initial=0.0)) >= LEAST_BYTES
 
 
 def _in_kernel(seen: Seen, server: str, waits: Loss | None) -> Loss | None:
