@@ -1,15 +1,11 @@
-"""What the ledger infers about disks, pools that are polled, and calls that nobody is known to have sent."""
+"""What the ledger infers about disks, and about pools that are polled."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tailrace.diagnosis.ledger.losses.disk import _had_gathered
-from tailrace.diagnosis.ledger.places import _calls_unknown
 from tailrace.diagnosis.ledger.waits import LOOKS_NS, _looked_again
 from tailrace.diagnosis.series import Series
 from tailrace.units import MILLISECOND, SECOND
@@ -46,21 +42,3 @@ def test_a_thread_that_found_no_connection_looks_again_after_a_while() -> None:
     sent = begin + np.array([LOOKS_NS, 3 * LOOKS_NS, LOOKS_NS, LOOKS_NS // 2])
     assert _looked_again(full, begin, sent).tolist() == [True, False, False, False]
     assert not _looked_again(full[:0], begin, sent).any()
-
-
-def test_a_call_of_an_unknown_visit_may_be_the_call_of_a_visit_without_one() -> None:
-    def unknown(parent: int, sent: int) -> list[bool]:
-        """Visits 0 to 3 are at one server, and 4 to 7 are calls: those of 0 to 2, and one of `parent`."""
-        recorded = SimpleNamespace(
-            parent=np.array([-1, -1, -1, -1, 0, 1, 2, parent]),
-            caller=np.array([-1, -1, -1, -1, 0, 0, 0, 0]),
-            server=np.array([0, 0, 0, 0, 1, 1, 1, 1]),
-            sent=np.array([0, 0, 0, 0, 5, 5, 5, sent]),
-            start=np.array([0, 0, 0, 10, 5, 5, 5, sent]),
-            departure=np.array([9, 9, 9, 90, 8, 8, 8, sent + 3]),
-        )
-        return _calls_unknown(cast(Any, recorded), np.zeros(4, dtype=np.int64), np.arange(4)).tolist()  # type: ignore[arg-type]
-
-    assert unknown(-1, 50) == [False, False, False, True]
-    assert unknown(-1, 95) == [False] * 4
-    assert unknown(3, 50) == [False] * 4

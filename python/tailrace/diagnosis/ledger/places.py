@@ -252,22 +252,11 @@ def _here(
         alone,
         names.number[rows],
         names.labels,
-        (called[rows] * 2 <= end - begin) & ~_calls_unknown(recorded, names.number[rows], rows),
+        called[rows] * 2 <= end - begin,
         behind,
         known,
         recorded.lost[rows] > 0,
     )
-
-
-def _calls_unknown(recorded: Recorded, name: Numbers, rows: Times) -> Mask:
-    """Return which visits have no recorded call, although most visits of their name call another server, and calls of
-    unknown visits were sent while they were inside."""
-    calls = np.isin(rows, recorded.parent[recorded.parent >= 0])
-    usually = np.bincount(name, weights=2.0 * calls) > np.bincount(name)
-    unknown = (recorded.parent < 0) & (recorded.caller == recorded.server[rows[0]])
-    sent = np.sort(recorded.sent[unknown])
-    inside = np.searchsorted(sent, recorded.departure[rows]) > np.searchsorted(sent, recorded.start[rows])
-    return np.asarray(~calls & usually[name] & inside)
 
 
 def _came(recorded: Recorded, rows: Times) -> Times:
