@@ -33,7 +33,7 @@ def dirty(*points: tuple[float, float]) -> Series:
 def test_dirty_pages_show_whether_they_had_gathered(
     points: tuple[tuple[float, float], ...], gathered: bool | None
 ) -> None:
-    assert _had_gathered(dirty(*points), 5 * SECOND, 5 * SECOND + 600 * MILLISECOND) == gathered
+    assert _had_gathered(dirty(*points), None, 5 * SECOND, 5 * SECOND + 600 * MILLISECOND) == gathered
 
 
 def test_a_thread_that_found_no_connection_looks_again_after_a_while() -> None:

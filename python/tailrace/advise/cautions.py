@@ -103,37 +103,40 @@ def _if_no_more(one: Ranked, seen: Mapping[str, int], trials: Trials) -> Ranked:
 
 
 def _if_opened(one: Ranked, opening: Sequence[str], trials: Trials) -> Ranked:
-    """There is no caution where it makes no difference."""
-    [outcome] = trials.outcomes([replicated(_narrow(one.experiment, {}, opening), 0)])
-    if outcome is None:
-        trials.leave("find what is left if each call opens a connection, for {}", [one.words])
-        return one
-    if one.effect.vlrt.high is None or outcome.vlrt <= one.effect.vlrt.high:
+    experiment = _narrow(one.experiment, {}, opening)
+    vlrt = _more(one, experiment, "find what is left if each call opens a connection, for {}", trials)
+    if vlrt is None:
         return one
     name = words.name(opening[0])
     caution = f"The recording does not show whether calls to {name} open new connections."
-    left = f" If each call opens one, {words.count(outcome.vlrt)} requests take 1 s or more."
-    return _reaching(one, outcome.vlrt, caution + left, trials)
+    left = f" If each call opens one, {words.count(vlrt)} requests take 1 s or more."
+    return _reaching(one, vlrt, caution + left, trials)
 
 
 def _if_polled(one: Ranked, calls: Sequence[tuple[str, str]], trials: Trials) -> Ranked:
-    """There is no caution where it makes no difference."""
     polled: dict[tuple[str, ...], Any] = {}
     for caller, callee in calls:
         polled["tiers", caller, "calls", callee, "endpoint"] = "original"
         polled["tiers", caller, "calls", callee, "endpoint_timeout"] = PATIENCE
-    [outcome] = trials.outcomes([replicated(changed(one.experiment, polled), 0)])
-    if outcome is None:
-        trials.leave("find what is left if callers look for a free connection now and then, for {}", [one.words])
-        return one
-    if one.effect.vlrt.high is None or outcome.vlrt <= one.effect.vlrt.high:
+    question = "find what is left if callers look for a free connection now and then, for {}"
+    vlrt = _more(one, changed(one.experiment, polled), question, trials)
+    if vlrt is None:
         return one
     first, called = map(words.name, calls[0])
     caution = (
         f"If {first} is mod_jk, requests that find no free connection to {called} look again every 100 ms, and later "
-        f"ones overtake them: then {words.count(outcome.vlrt)} requests take 1 s or more."
+        f"ones overtake them: then {words.count(vlrt)} requests take 1 s or more."
     )
-    return _reaching(one, outcome.vlrt, f"{one.caution} {caution}".strip(), trials)
+    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
+
+
+def _more(one: Ranked, experiment: Experiment, question: str, trials: Trials) -> int | None:
+    """The very slow requests of an experiment, if they are more than the interval has."""
+    [outcome] = trials.outcomes([replicated(experiment, 0)])
+    if outcome is None:
+        trials.leave(question, [one.words])
+        return None
+    return outcome.vlrt if one.effect.vlrt.high is not None and outcome.vlrt > one.effect.vlrt.high else None
 
 
 def _reaching(one: Ranked, vlrt: int, caution: str, trials: Trials) -> Ranked:

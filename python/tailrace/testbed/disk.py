@@ -9,11 +9,10 @@ different groups overtake each other.
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
-from tailrace.errors import TailraceError
 from tailrace.testbed.cgroup import mounted
+from tailrace.testbed.commands import run
 from tailrace.testbed.ledger import Ledger, refuse_taken
 from tailrace.testbed.program import command, where
 
@@ -58,7 +57,7 @@ def up(ledger: Ledger, folder: Path) -> None:
 
 def attach(image: Path) -> str:
     """A loop device of this file."""
-    return run(where("losetup"), "--find", "--show", "--direct-io=on", str(image))
+    return run(where("losetup"), "--find", "--show", "--direct-io=on", str(image)).strip()
 
 
 def detach(device: str) -> None:
@@ -116,11 +115,3 @@ def file_of(device: int) -> str | None:
         return Path(f"/sys/dev/block/{number}/loop/backing_file").read_text().strip()
     except FileNotFoundError:
         return None
-
-
-def run(*words: str) -> str:
-    """Run a program, and return its output."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise TailraceError(f"`{' '.join(words)}` failed: {(done.stderr or done.stdout).strip()}")
-    return done.stdout.strip()

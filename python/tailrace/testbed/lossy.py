@@ -5,10 +5,8 @@ The recording shows them, because they have passed the bridge. The kernel counts
 
 from __future__ import annotations
 
-import subprocess
-
-from tailrace.errors import TailraceError
 from tailrace.testbed import net
+from tailrace.testbed.commands import run
 from tailrace.testbed.program import command, where
 
 OF = 1_000_000
@@ -34,11 +32,9 @@ def rules(table: str, port: int, senders: list[str], share: float) -> str:
 """
 
 
-def apply(namespace: str, rules: str) -> None:
-    tool = [*net.inside(namespace), where("nft"), "-f", "-"]
-    done = subprocess.run(tool, input=rules, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise TailraceError(f"nft in {namespace} failed: {done.stderr.strip()}", advice="see `tailrace testbed doctor`")
+def apply(namespace: str, text: str) -> None:
+    """Give rules to the kernel."""
+    run(*net.inside(namespace), where("nft"), "-f", "-", text=text, advice="see `tailrace testbed doctor`")
 
 
 def forget(namespace: str, table: str) -> None:

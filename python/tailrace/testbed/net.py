@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import stat
-import subprocess
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from tailrace.errors import TailraceError
+from tailrace.testbed.commands import run
 from tailrace.testbed.ledger import Ledger, refuse_taken
 from tailrace.testbed.site import Site
 
@@ -15,6 +15,7 @@ SWITCH, BRIDGE = "switch", "br0"
 _SUBNET = "10.77.0"
 _FIRST, _LAST = 2, 254
 NAMED = Path("/run/netns")
+_run = partial(run, advice="see `tailrace testbed doctor`")
 SYSCTLS: dict[str, str] = {
     "net.ipv4.ip_local_port_range": "10000 65535",  # a connection for each request leaves many ports in TIME_WAIT
     "net.ipv4.tcp_tw_reuse": "1",
@@ -98,12 +99,3 @@ def inside(name: str) -> list[str]:
 
 def _ip(name: str, *commands: str) -> None:
     _run("ip", "-netns", name, "-batch", "-", text="\n".join(commands))
-
-
-def _run(*command: str, text: str = "") -> str:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise TailraceError(
-            f"`{' '.join(command)}` failed: {done.stderr.strip()}", advice="see `tailrace testbed doctor`"
-        )
-    return done.stdout

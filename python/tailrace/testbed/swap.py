@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tailrace.testbed import disk
 from tailrace.testbed.cgroup import mounted
+from tailrace.testbed.commands import run
 from tailrace.testbed.ledger import Ledger, refuse_taken
 from tailrace.testbed.program import command, where
 
@@ -48,8 +49,8 @@ def up(ledger: Ledger, file: Path) -> None:
         os.close(space)
     device = disk.attach(file)
     try:
-        disk.run(where("mkswap"), device)
-        disk.run(where("swapon"), device)
+        run(where("mkswap"), device)
+        run(where("swapon"), device)
     finally:
         disk.detach(device)
     disk.throttle("read_iops", Path(device).stat().st_rdev, READS)
@@ -64,7 +65,7 @@ def remove(path: str, known: str | None) -> bool:
         number = Path(device).stat().st_rdev
         if disk.file_of(number) == str(file.resolve()):
             disk.throttle("read_iops", number, 0)
-            disk.run(where("swapoff"), device)
+            run(where("swapoff"), device)
     file.unlink()
     return True
 

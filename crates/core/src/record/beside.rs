@@ -172,7 +172,8 @@ impl<S: VisitSink + Send + 'static> VisitSink for Beside<S> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::{NO_ID, NO_NAME, NO_TIME};
+    use super::super::tests::visit;
+    use super::super::NO_ID;
     use super::*;
 
     /// What a sink saw: the visit, and the extent and the fold of the names with it.
@@ -197,32 +198,6 @@ mod tests {
         }
     }
 
-    fn visit(number: u64) -> Visit {
-        Visit {
-            visit: number,
-            server: 0,
-            caller: 0,
-            connection: 1,
-            interaction: NO_NAME,
-            key: 0,
-            sent: 1,
-            connected: NO_TIME,
-            arrival: 1,
-            start: NO_TIME,
-            first_byte: 2,
-            departure: 3,
-            drops: 0,
-            data_drops: 0,
-            status: 0,
-            bytes_in: 0,
-            bytes_out: 0,
-            served: true,
-            parent: NO_ID,
-            request: NO_ID,
-            downstream_ns: NO_TIME,
-        }
-    }
-
     fn seen(threaded: bool, pause: u64) -> Vec<(u64, Extent, Option<u32>)> {
         let mut beside = Beside::new(Seen::default(), threaded);
         let mut names = Names::default();
@@ -239,7 +214,7 @@ mod tests {
             if number % 1111 == 0 {
                 names.refold(0, number as u32);
             }
-            beside.push(visit(number), &names).unwrap();
+            beside.push(visit(number, 3), &names).unwrap();
             if number % pause == 0 {
                 assert_eq!(beside.here().unwrap().rows.len() as u64, number);
             }
@@ -266,7 +241,7 @@ mod tests {
             };
             let mut beside = Beside::new(sink, true);
             let names = Names::default();
-            let pushed = (1..=100_000).try_for_each(|number| beside.push(visit(number), &names));
+            let pushed = (1..=100_000).try_for_each(|number| beside.push(visit(number, 3), &names));
             let ended = pushed.and_then(|()| beside.finish(&names));
             assert!(matches!(ended, Err(Error::Interrupted)));
         }

@@ -70,7 +70,7 @@ fn names() -> Names {
     }
 }
 
-fn visit(id: u64, departure: i64) -> Visit {
+pub(super) fn visit(id: u64, departure: i64) -> Visit {
     Visit {
         visit: id,
         server: 0,

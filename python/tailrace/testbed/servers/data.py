@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from tailrace.errors import TailraceError
 from tailrace.testbed import program
+from tailrace.testbed.commands import run
 from tailrace.testbed.program import Room, where
 from tailrace.testbed.servers import board
 from tailrace.testbed.servers.setting import Setting
@@ -29,7 +29,7 @@ def fill(setting: Setting, room: Room, data: Path) -> None:
         partial.parent.mkdir(parents=True, exist_ok=True)
         _write(setting, room, partial)
         partial.rename(kept)
-    _run("cp", "-a", "--reflink=auto", str(kept), str(data))
+    run("cp", "-a", "--reflink=auto", str(kept), str(data))
 
 
 def contents(jar: Path) -> str:
@@ -44,7 +44,7 @@ def contents(jar: Path) -> str:
 
 def _write(setting: Setting, room: Room, data: Path) -> None:
     accounts = "--auth-root-authentication-method=normal"
-    _run(where("mariadb-install-db"), "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db", accounts)
+    run(where("mariadb-install-db"), "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db", accounts)
     log = setting.folder / "data.log"
     server = [where("mariadbd"), f"--defaults-file={setting.folder}/mariadb.cnf", f"--datadir={data}"]
     database = program.start(f"{setting.at.name} for its data", server, room, log)
@@ -60,9 +60,3 @@ def _write(setting: Setting, room: Room, data: Path) -> None:
             writer.stop()
     finally:
         database.stop()
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise TailraceError(f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()}")

@@ -17,13 +17,10 @@ pub struct Paging {
 impl Paging {
     /// For each group, if the plan has such a stall for it.
     pub fn of(plan: &Plan) -> Vec<Option<Paging>> {
-        let mut found = vec![None; plan.groups.len()];
-        for stall in &plan.stalls {
-            if let Effect::Memory { group } = stall.effect {
-                found[group as usize] = Some(Paging::default());
-            }
-        }
-        found
+        super::of_stalls(plan, plan.groups.len(), |effect| match *effect {
+            Effect::Memory { group } => Some(group),
+            _ => None,
+        })
     }
 }
 

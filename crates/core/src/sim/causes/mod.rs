@@ -11,7 +11,7 @@ mod injected;
 mod process;
 mod restart;
 
-use super::plan::Plan;
+use super::plan::{Effect, Plan};
 use super::queue::Kind;
 use super::tables::Sink;
 use super::Sim;
@@ -55,6 +55,23 @@ pub struct Causes {
     active: Vec<u32>,
     paging: Vec<Option<injected::Paging>>,
     restarts: Vec<Option<restart::Restarts>>,
+}
+
+/// For each of so many, whether a stall of the plan concerns it, and then what is known of it at first.
+fn of_stalls<T: Clone + Default>(
+    plan: &Plan,
+    count: usize,
+    concerns: impl Fn(&Effect) -> Option<u32>,
+) -> Vec<Option<T>> {
+    let mut found = vec![None; count];
+    for number in plan
+        .stalls
+        .iter()
+        .filter_map(|stall| concerns(&stall.effect))
+    {
+        found[number as usize] = Some(T::default());
+    }
+    found
 }
 
 impl Causes {

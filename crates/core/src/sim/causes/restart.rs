@@ -17,13 +17,10 @@ pub struct Restarts {
 impl Restarts {
     /// For each server, if the plan restarts it.
     pub fn of(plan: &Plan) -> Vec<Option<Restarts>> {
-        let mut found = vec![None; plan.servers.len()];
-        for stall in &plan.stalls {
-            if let Effect::Restart { server } = stall.effect {
-                found[server as usize] = Some(Restarts::default());
-            }
-        }
-        found
+        super::of_stalls(plan, plan.servers.len(), |effect| match *effect {
+            Effect::Restart { server } => Some(server),
+            _ => None,
+        })
     }
 }
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.ledger.losses.loss import USUAL_TIMES, Loss, Seen, blur, most
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import where
@@ -36,12 +36,10 @@ def waits(seen: Seen, server: str, gathered: bool | None) -> Loss | None:
     found = _all_waits(seen, server)
     if found is None:
         return None
-    dirty, written = (_bytes(seen, server, metric)[:1] for metric in ("dirty_bytes", "writeback_bytes"))
+    dirty, written = (seen.nearest(server, metric) for metric in ("dirty_bytes", "writeback_bytes"))
 
     def is_it(begin: int, end: int) -> bool:
-        had_gathered = _had_gathered(dirty[0], begin, end) if dirty else None
-        if had_gathered is None and dirty and any(_moved(one, begin, end) for one in written):
-            had_gathered = False  # bytes are written, and no dirty pages go
+        had_gathered = None if dirty is None else _had_gathered(dirty, written, begin, end)
         return had_gathered == gathered and not _reads_back(seen, server, begin, end)
 
     return _only(seen, found, is_it)
@@ -64,11 +62,10 @@ def _only(seen: Seen, found: Loss, is_it: Callable[[int, int], bool]) -> Loss:
 
 def _reads_back(seen: Seen, server: str, begin: int, end: int) -> bool:
     """Return whether pages were read back from a disk more often than usual in this time."""
-    for faults in (*seen.view.series(server, "major_faults"), *seen.view.elsewhere("major_faults"))[:1]:
-        inside = faults.during(begin, end)
-        least = max(USUAL_TIMES * seen.slow.usual(faults), FAULTS * faults.interval_ns / SECOND)
-        return bool(len(inside) and inside.mean() >= least)
-    return False
+    faults = seen.nearest(server, "major_faults")
+    if faults is None or not len(inside := faults.during(begin, end)):
+        return False
+    return float(inside.mean()) >= seen.unusual(faults, FAULTS)
 
 
 def _all_waits(seen: Seen, server: str) -> Loss | None:
@@ -81,18 +78,9 @@ def _sampled_waits(seen: Seen, server: str) -> Loss | None:
 
 
 def _written(seen: Seen, server: str) -> Loss | None:
-    written = _bytes(seen, server, "writeback_bytes")
+    written = (*seen.view.series(server, "writeback_bytes"), *seen.view.elsewhere("writeback_bytes"))
     found = most(*(Loss((seen.at(one) >= LEAST_BYTES).astype(float), blur(one), one.place) for one in written))
     return _in_kernel(seen, server, found)
-
-
-def _bytes(seen: Seen, server: str, metric: str) -> list[Series]:
-    """Return the series of the server, and then those of its host."""
-    return [*seen.view.series(server, metric), *seen.view.elsewhere(metric)]
-
-
-def _moved(series: Series, begin: int, end: int) -> bool:
-    return float(series.during(begin, end).max(initial=0.0)) >= LEAST_BYTES
 
 
 def _in_kernel(seen: Seen, server: str, waits: Loss | None) -> Loss | None:
@@ -104,10 +92,18 @@ def _in_kernel(seen: Seen, server: str, waits: Loss | None) -> Loss | None:
     return replace(waits, share=np.where(seen.at(blocked) < 1.0, 0.0, waits.share))
 
 
-def _had_gathered(dirty: Series, begin: int, end: int) -> bool | None:
-    """Return whether the bytes had gathered. When gathered bytes are written, fewer dirty pages are left than there
-    would be otherwise. A flush adds its bytes to those pages first, and then they go. Pages of others that only become
-    more show neither. Return None if too few bytes moved to show the difference."""
+def _had_gathered(dirty: Series, written: Series | None, begin: int, end: int) -> bool | None:
+    """Return whether the bytes had gathered. If the dirty pages do not show it, bytes that are written while no such
+    page goes had not. Return None if too few bytes moved to show the difference."""
+    found = _shown_by_pages(dirty, begin, end)
+    moved = 0.0 if written is None else float(written.during(begin, end).max(initial=0.0))
+    return False if found is None and moved >= LEAST_BYTES else found
+
+
+def _shown_by_pages(dirty: Series, begin: int, end: int) -> bool | None:
+    """Return whether dirty pages show that the bytes had gathered. When gathered bytes are written, fewer pages are
+    left than there would be otherwise. A flush adds its bytes to those pages first, and then they go. Pages of others
+    that only become more show neither."""
     before = dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
     inside = dirty.during(begin - SUDDEN_NS, end + SECOND)
     if not len(before) or not len(inside):

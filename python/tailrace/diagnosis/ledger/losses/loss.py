@@ -91,10 +91,16 @@ class Seen:
 
     def more_than_usual(self, server: str, metric: str, least_per_second: float) -> NDArray[np.bool_] | None:
         """Return the steps in which a count was high and higher than usual, at the server or on its host."""
-        for series in (*self.view.series(server, metric), *self.view.elsewhere(metric))[:1]:
-            least = max(USUAL_TIMES * self.slow.usual(series), least_per_second * series.interval_ns / SECOND)
-            return np.asarray(self.at(series) >= least)
-        return None
+        counts = self.nearest(server, metric)
+        return None if counts is None else np.asarray(self.at(counts) >= self.unusual(counts, least_per_second))
+
+    def nearest(self, server: str, metric: str) -> Series | None:
+        """Return a metric of the server, or of its host if the server has none."""
+        return next(iter((*self.view.series(server, metric), *self.view.elsewhere(metric))), None)
+
+    def unusual(self, counts: Series, least_per_second: float) -> float:
+        """Return the value from which a count is high and higher than usual."""
+        return max(USUAL_TIMES * self.slow.usual(counts), least_per_second * counts.interval_ns / SECOND)
 
     def recorded(self, server: str, *kinds: str) -> Loss | None:
         """Return the events at the server. If there are none, use those of a place that the topology does not know."""
