@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -162,7 +163,7 @@ def test_uvicorn(tmp_path: Path) -> None:
     options = " ".join(lines).split()
     text = f"from uvicorn.main import main\nmain.make_context('uvicorn', {['app:app', *options]!r})\n"
     pytest.importorskip("uvicorn")
-    accepted(["python", str(tmp_path / "check.py")], tmp_path / "check.py", text)
+    accepted([sys.executable, str(tmp_path / "check.py")], tmp_path / "check.py", text)
 
 
 def test_uwsgi(tmp_path: Path) -> None:
