@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,12 @@ PLANS: list[dict[str, Any]] = [
 ]
 
 
+def needs(engine: str) -> None:
+    pytest.importorskip(MAPPING[engine])
+    if engine.startswith("spark") and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java")
+
+
 def alike(engine: str, source: Any, day: Path, plans: list[dict[str, Any]]) -> None:
     for plan in plans:
         here = engines.windows(day, queue_max=False, percentiles=False, **plan)
@@ -78,9 +86,18 @@ def alike(engine: str, source: Any, day: Path, plans: list[dict[str, Any]]) -> N
         assert_frame_equal(there.with_columns(texts), here.with_columns(texts), check_exact=True)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def importable() -> Iterator[None]:
+    """Workers import this module by its name. Spark keeps the environment that it had when it was first used."""
+    here = (Path(__file__).parent, Path(__file__).parents[1], os.environ.get("PYTHONPATH", ""))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, here))))
+        yield
+
+
 @pytest.mark.parametrize("engine", MAPPING)
 def test_workers_give_the_same_bits(engine: str, day: Path) -> None:
-    pytest.importorskip(MAPPING[engine])
+    needs(engine)
     alike(engine, day, day, PLANS[1:2])
 
 
@@ -100,9 +117,6 @@ class Killing:
     """Workers of an engine, of which one is killed in the middle of its task."""
 
     def __init__(self, engine: str, marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        # Workers import this module by its name.
-        here = (Path(__file__).parent, Path(__file__).parents[1], os.environ.get("PYTHONPATH", ""))
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, here))))
         monkeypatch.syspath_prepend(str(Path(__file__).parent))
         self._kill = importlib.import_module("test_engines").killing
         self._marks = marks
@@ -123,7 +137,7 @@ class Killing:
 def test_a_killed_worker_changes_nothing(
     engine: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip(MAPPING[engine])
+    needs(engine)
     plan = Plan(50 * MILLISECOND)
     tasks = [(path, plan) for path in engines.files(day)]
     found = dict(engines.answers(Killing(engine, tmp_path, monkeypatch), reduce_file, tasks))
@@ -138,7 +152,7 @@ def test_a_study_on_workers_keeps_the_same_bytes_although_one_is_killed(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulations are tasks, too: sweep, reproduce and examine use this."""
-    pytest.importorskip(MAPPING[engine])
+    needs(engine)
     system = experiment.from_table(SMALL)
     asked = [Question.of("throughput", {}), Question.of("histogram", {"edges": [0, 10**6, 10**9]})]
 
