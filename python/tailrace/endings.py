@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 Handler = Callable[[int, FrameType | None], None]
@@ -34,3 +36,17 @@ def restore(before: dict[int, object]) -> None:
     for number, handler in before.items():
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)  # type: ignore[arg-type]
+
+
+@contextmanager
+def ignored() -> Iterator[None]:
+    """While the block runs, these signals do nothing: it is the orderly end itself. Only the main thread receives
+    signals, so in another thread this changes nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = handle(lambda number, frame: None)
+    try:
+        yield
+    finally:
+        restore(before)

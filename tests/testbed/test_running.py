@@ -19,7 +19,8 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.errors import TailraceError
 from tailrace.experiment import truth
-from tailrace.testbed import cgroup, doctor, load, net, undoing
+from tailrace.testbed import cgroup, doctor, load, net, nodes, undoing
+from tailrace.testbed.ledger import Ledger, held
 from tailrace.testbed.servers import board, data
 from tailrace.testbed.site import Site
 from tailrace.testbed.system import System
@@ -28,6 +29,8 @@ from tailrace.units import MILLISECOND, SECOND
 SITE = Site("tailrace-test")
 SYNC = Path(__file__).parents[2] / "experiments/testbed/sync"
 SMALL = ["workloads.steady.rate=500", "duration=5s", "ramp=2s", "tiers.web.workers=60", "tiers.web.calls.app.pool=60"]
+DOWN_S = 60.0
+"""So long a busy machine may take to end a testbed."""
 
 
 @pytest.fixture
@@ -96,19 +99,46 @@ def test_a_full_disk_ends_the_run_and_is_reported(machine: None, tmp_path: Path)
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_a_killed_run_is_undone_by_clean(machine: None, tmp_path: Path) -> None:
+@pytest.fixture
+def serving() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that runs a testbed."""
     program = (
         "import sys; from pathlib import Path; from tailrace import experiment, testbed\n"
+        "import signal; from tailrace import endings; endings.handle(signal.default_int_handler)\n"
         "with testbed.serving(experiment.read(Path(sys.argv[1])), testbed.Site('tailrace-test')):\n"
         "    print('up', flush=True); import time; time.sleep(60)"
     )
-    child = subprocess.Popen([sys.executable, "-c", program, str(SYNC)], stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, str(SYNC)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == b"up\n"
+    yield child
     child.kill()
     child.wait()
     child.stdout.close()
-    deadline = time.monotonic() + 20
-    undone = undoing.clean(SITE)
-    assert ("group", "tailrace-test") in undone
-    assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_run_that_a_signal_ends_leaves_no_server(
+    machine: None, serving: subprocess.Popen[bytes], how: signal.Signals
+) -> None:
+    for _ in range(2):  # the second comes while the run ends in order
+        serving.send_signal(how)
+    serving.wait(DOWN_S)
+    assert (Ledger(SITE.state).steps(), undoing.strangers(SITE)) == ([], [])
+
+
+def test_a_run_that_is_killed_leaves_no_server(machine: None, serving: subprocess.Popen[bytes]) -> None:
+    serving.kill()
+    serving.wait()
+    deadline = time.monotonic() + DOWN_S
+    while undoing.strangers(SITE) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert undoing.strangers(SITE) == []
+
+
+def test_what_is_left_of_a_run_and_of_its_guardian_is_undone_by_clean(machine: None) -> None:
+    with held(SITE) as ledger:
+        nodes.top(SITE, ledger, sorted(os.sched_getaffinity(0)))
+    assert ("group", "tailrace-test") in undoing.clean(SITE)

@@ -15,12 +15,13 @@ from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
 
-from tailrace import dataset
+from tailrace import dataset, endings
 from tailrace.dataset import Writer
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, truth
 from tailrace.testbed import clock, disk, layout, load, program, recording, stalls, system, undoing
 from tailrace.testbed.cgroup import entered
+from tailrace.testbed.guardian import guarded
 from tailrace.testbed.ledger import held
 from tailrace.testbed.nodes import CLIENTS, MONITORS
 from tailrace.testbed.outcome import Outcome, outcome
@@ -83,13 +84,14 @@ def run(
 @contextmanager
 def serving(experiment: Experiment, site: Site) -> Iterator[System]:
     """An experiment's servers, running while the block lasts; also removes what a killed testbed left."""
-    with held(site) as ledger:
+    with held(site) as ledger, guarded(site, ledger):
         undoing.undo(ledger)
         try:
             with system.up(site, ledger, experiment) as up:
                 yield up
         finally:
-            undoing.undo(ledger)
+            with endings.ignored():  # a second Ctrl-C
+                undoing.undo(ledger)
 
 
 def measure(up: System, raw: Path, loading: load.Command, progress: Progress) -> list[truth.Stall]:
@@ -99,7 +101,7 @@ def measure(up: System, raw: Path, loading: load.Command, progress: Progress) ->
     injector = stalls.prepare(up)
     with ExitStack() as stack:
         stack.enter_context(entered(up.nodes.rooms[MONITORS].group))
-        _warm_up(up, loading)
+        _warm_up(up, loading, lambda: progress(0, whole))
         for folder in up.disks.values():
             disk.clean(folder)
         clients = _start_load(up, loading, experiment, raw / "load")
@@ -123,15 +125,15 @@ def _start_load(up: System, loading: load.Command, experiment: Experiment, out: 
     return program.start("the load", loading(up, experiment, out), up.nodes.rooms[CLIENTS], out.with_suffix(".log"))
 
 
-def _warm_up(up: System, loading: load.Command) -> None:
-    """Compile the pages and open all connections: a cold JVM is a millibottleneck of its own."""
+def _warm_up(up: System, loading: load.Command, go_on: Callable[[], None]) -> None:
+    """Compile the pages and open all connections: a cold JVM is a millibottleneck of its own. `go_on` may raise."""
     experiment = load.rising(up.experiment)
     if experiment is None:
         return
     clients = _start_load(up, loading, experiment, up.folder / "warm-up")
     try:
         begun, whole = time.monotonic_ns(), experiment.duration
-        _wait(begun, whole - FILL_BEFORE_NS, whole, [clients, *up.programs.values()], lambda done, whole: None)
+        _wait(begun, whole - FILL_BEFORE_NS, whole, [clients, *up.programs.values()], lambda done, whole: go_on())
         _fill(up)
         _drained(clients)
     finally:

@@ -75,7 +75,12 @@ def up(site: Site, ledger: Ledger, experiment: Experiment) -> Iterator[System]:
             stack.callback(disk.slow_down, at, 0)
             machine = places.nodes(experiment)[node]
             disk.slow_down(at, machine.disk.bandwidth if machine.disk else 0)
-        yield system
+        try:
+            yield system
+        except BaseException:  # nobody reads what they would still write, and the user waits
+            for each in system.programs.values():
+                each.kill()
+            raise
 
 
 def _make(system: System, name: str, folder: Path) -> None:
