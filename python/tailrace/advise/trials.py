@@ -140,7 +140,7 @@ class Trials:
             raise TailraceError("stopped, because another run failed or the advice was interrupted")
 
     def _count(self, experiment: Experiment) -> float:
-        file = self.folder / f"{identity(json.dumps(sim.lower(experiment), sort_keys=True))}.count.json"
+        file = self.folder / f"{identity(sim.text(sim.lower(experiment)))}.count.json"
         kept = _kept(file)
         if kept is not None:
             return kept

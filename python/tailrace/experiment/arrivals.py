@@ -80,8 +80,8 @@ def arrivals(
                 found = f"the first request comes at {exact_duration(times[0])}, before the workload begins"
                 raise InputError(load.file, found, f"it begins at {exact_duration(-ramp)}")
             if tiers is None:
-                requests = replace(requests, clients=[], thinks=[], factors={})
-            return {"trace": traces.plan(requests, ramp, class_of, tiers or ())}
+                return {"trace": traces.plan(replace(requests, clients=[], thinks=[], factors={}), ramp, class_of, ())}
+            return {"trace": traces.lowered(load.file, ramp, class_of, tiers)}
 
 
 def _closed(load: Closed) -> Json:

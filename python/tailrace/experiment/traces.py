@@ -3,8 +3,11 @@ with `think`, `factor.TIER` and `first.TIER`."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 FACTOR, FIRST = "factor.", "first."
+KEPT = 4
+"""Files whose requests are kept: recorded requests, and some of them once more for a surge."""
 LAST = 2**32 - 1
 """No request follows."""
 _HOW = "docs/reference/experiment.md lists the columns"
@@ -40,9 +45,46 @@ class Requests:
     for all of it, or the rest (FACTOR)."""
 
 
+class Lowered(dict[str, Any]):
+    """Requests as a part of a plan. Many plans share it, so nobody may change it."""
+
+    @cached_property
+    def text(self) -> str:
+        """It as JSON with sorted keys."""
+        return json.dumps(self, sort_keys=True)
+
+
 def read(file: str) -> Requests:
-    """Raises InputError with file and row."""
+    """Many experiments name the same file, so what was read last is kept: nobody may change it. Raises InputError with
+    file and row."""
+    return _read(file, *_version(file))
+
+
+def lowered(file: str, ramp: int, class_of: Callable[[str], int], tiers: Sequence[str]) -> Lowered:
+    """The same as `plan` of the requests of a file."""
+    names = dict.fromkeys(read(file).names)
+    return _lowered(file, _version(file), ramp, tuple((name, class_of(name)) for name in names), tuple(tiers))
+
+
+def _version(file: str) -> tuple[int, int]:
+    """It differs if the file does. One that cannot be read has none, and reading it says why."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=KEPT)
+def _read(file: str, changed: int, size: int) -> Requests:
     return _of_parquet(file) if file.endswith(".parquet") else _of_csv(file)
+
+
+@lru_cache(maxsize=KEPT)
+def _lowered(
+    file: str, version: tuple[int, int], ramp: int, classes: tuple[tuple[str, int], ...], tiers: tuple[str, ...]
+) -> Lowered:
+    return Lowered(plan(_read(file, *version), ramp, dict(classes).__getitem__, tiers))
 
 
 def plan(requests: Requests, ramp: int, class_of: Callable[[str], int], tiers: Sequence[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 `bounds` refuse what cannot be simulated. `running` runs it.
 """
 
-from tailrace.sim.lowering import EPOCH, lower
+from tailrace.sim.lowering import EPOCH, lower, text
 from tailrace.sim.running import Outcome, count, simulate
 
-__all__ = ["EPOCH", "Outcome", "count", "lower", "simulate"]
+__all__ = ["EPOCH", "Outcome", "count", "lower", "simulate", "text"]

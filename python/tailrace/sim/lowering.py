@@ -5,15 +5,18 @@ It is a pure function: equal experiments give equal plans.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
+from uuid import uuid4
 
 from tailrace.experiment import Experiment, losses, places
 from tailrace.experiment.kernels import schedule
 from tailrace.experiment.machines import Node
 from tailrace.experiment.model import AnyStall, Burn, Iowait, Lock, MemoryWait, PacketLoss, Restart, Slow
 from tailrace.experiment.tiers import Call, Limit, Tier
+from tailrace.experiment.traces import Lowered
 from tailrace.sim.programs import Programs
 from tailrace.sim.refusals import refuse
 from tailrace.sim.workloads import workload
@@ -78,6 +81,23 @@ def lower(experiment: Experiment) -> Json:
             number = tiers.index(server.tier)
             lowered |= {"tier": number, "first": len(tiers) + number}
     return plan
+
+
+def text(plan: Json) -> str:
+    """A plan as JSON with sorted keys. Recorded requests are most of it, and are written once for all plans that share
+    them."""
+    shared, workloads = {}, []
+    for load in plan["workloads"]:
+        trace = load["arrivals"].get("trace")
+        if isinstance(trace, Lowered):
+            mark = uuid4().hex
+            shared[mark] = trace.text
+            load = load | {"arrivals": {"trace": mark}}
+        workloads.append(load)
+    found = json.dumps(plan | {"workloads": workloads}, sort_keys=True)
+    for mark, part in shared.items():
+        found = found.replace(f'"{mark}"', part)
+    return found
 
 
 def _nodes(experiment: Experiment) -> list[Json]:

@@ -13,7 +13,7 @@ from tailrace import dataset
 from tailrace.errors import OutputError, UsageError, cannot_write
 from tailrace.experiment import Experiment, layout, truth
 from tailrace.sim import opened
-from tailrace.sim.lowering import lower
+from tailrace.sim.lowering import lower, text
 
 Progress = Callable[[int, int], None]
 
@@ -69,7 +69,7 @@ def _engine(plan: dict[str, Any], folder: Path | None, progress: Progress | None
     from tailrace._core import simulate as run
 
     try:
-        report: dict[str, Any] = json.loads(run(json.dumps(plan), str(folder) if folder else None, progress))
+        report: dict[str, Any] = json.loads(run(text(plan), str(folder) if folder else None, progress))
     except OSError as error:
         raise (cannot_write(folder, error) if folder else OutputError("the run", str(error))) from error
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Engine:
-    plan: Callable[[Experiment], Any]
-    """Everything that a run depends on besides the code, as JSON."""
+    plan: Callable[[Experiment], str]
+    """Everything that a run depends on besides the code, as JSON with sorted keys."""
     make: Callable[[Experiment, Path, Progress], object]
     """Writes the run folder, completely or not at all. Its `progress` may raise to stop it."""
     begin: Callable[[Dataset, Experiment], int]
@@ -43,13 +44,13 @@ def first_sample(dataset: Dataset, experiment: Experiment) -> int:
 
 
 SIMULATOR = Engine(
-    plan=sim.lower,
+    plan=lambda experiment: sim.text(sim.lower(experiment)),
     make=lambda experiment, folder, progress: sim.simulate(experiment, folder, progress=progress),
     begin=lambda dataset, experiment: sim.EPOCH + experiment.ramp,
     early=lambda made: made.early,
 )
 TESTBED = Engine(
-    plan=lambda experiment: {"testbed": to_table(experiment)},
+    plan=lambda experiment: json.dumps({"testbed": to_table(experiment)}, sort_keys=True),
     make=lambda experiment, folder, progress: testbed.run(experiment, folder, readers.fill, progress=progress),
     begin=first_sample,
     at_once=1,

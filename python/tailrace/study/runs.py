@@ -97,7 +97,7 @@ class Runs:
     def ask(self, experiment: Experiment, questions: Iterable[Question], name: str = "") -> Job:
         """The job of this run, with these questions added. Its answers exist after `make`, which uses `name` in
         errors."""
-        plan = json.dumps(self.engine.plan(experiment), sort_keys=True)
+        plan = self.engine.plan(experiment)
         key = identity(plan)
         run = f"{_hash(plan) if self.engine.measures else key}.run"
         job = self._jobs.setdefault(key, Job(experiment, run, answers=_kept(self.folder / f"{key}.json"), name=name))
