@@ -52,7 +52,7 @@ def stand_in(shift: int = 1000) -> Engine:
         other = experiment.model_copy(update={"seed": experiment.seed + shift})
         return sim.simulate(other, folder, progress=progress)
 
-    plan = lambda experiment: {"stand-in": experiment.model_dump(mode="json")}  # noqa: E731
+    plan = lambda experiment: experiment.model_dump_json()  # noqa: E731
     return replace(SIMULATOR, plan=plan, make=make, at_once=1, measures=True)
 
 

@@ -57,7 +57,7 @@ def advise(
         planned, called = _planned(source, folder)
         chosen = server_software.chosen(planned.experiment, software or {}, planned.facts.protocols)
         left = None if seconds is None else max(seconds - (time.monotonic() - begun), 0.0)
-        trials = Trials(folder / "runs", left, workers, progress, spread=planned.facts.spread)
+        trials = Trials(folder / "runs", left, workers, progress, spread=planned.facts.spread, rest=planned.facts.rest)
         found = _advise(planned.experiment, name or called, replications, trials)
         notes = planned.facts.notes
         if planned.facts.compared and found.base.vlrt.mean > SATURATED * found.base.requests:

@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from tailrace import whole
+from tailrace.advise.outcomes import NOTHING, Rest
 from tailrace.dataset import Dataset, tables
 from tailrace.errors import InputError
 from tailrace.study.runs import fingerprint
@@ -43,6 +44,8 @@ class Facts:
     """Tiers of the twin of which the recording does not show whether calls to them open connections."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
+    rest: Rest = NOTHING
+    """Recorded requests that the twin does not send."""
 
 
 @dataclass(frozen=True)

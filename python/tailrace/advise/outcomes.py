@@ -19,6 +19,26 @@ PARTS = 6
 
 
 @dataclass(frozen=True)
+class Rest:
+    """Requests of a long recording that its twin does not send, because none near them is very slow. They count as
+    recorded."""
+
+    requests: int = 0
+    simulated: int = 0
+    """The requests that it does send."""
+    histogram: tuple[int, ...] = (0,) * len(EDGES)
+    """Answered ones of the rest in the bins of `EDGES`."""
+
+    def percentile(self, whole: float) -> float:
+        """The percentile of the simulated requests that is this one of all, if the rest is faster."""
+        slower = (100 - whole) * (self.requests + self.simulated)
+        return 100 - slower / self.simulated if self.simulated and slower < 100 * self.simulated else whole
+
+
+NOTHING = Rest()
+
+
+@dataclass(frozen=True)
 class Outcome:
     """Requests are those of all workloads together; times are those at the first tier that clients call."""
 
@@ -48,12 +68,12 @@ def entries(experiment: Experiment) -> tuple[str, ...]:
     return tuple(dict.fromkeys(load.entry or first for load in experiment.workloads.values()))
 
 
-def questions(experiment: Experiment) -> dict[str, Question]:
+def questions(experiment: Experiment, rest: Rest = NOTHING) -> dict[str, Question]:
     part = max(experiment.duration // PARTS, 1)
     [first, *_] = entries(experiment)
     asked = {
         "median": Question.of("response_percentile", {"percentile": 50, "place": first}),
-        "p999": Question.of("response_percentile", {"percentile": 99.9, "place": first}),
+        "p999": Question.of("response_percentile", {"percentile": rest.percentile(99.9), "place": first}),
     }
     for entry in entries(experiment):
         spot = {"series": "vlrt", "place": entry, "begin": 0, "end": part * PARTS, "window": part}
@@ -66,11 +86,11 @@ def questions(experiment: Experiment) -> dict[str, Question]:
     return asked | {f"drops {tier}": Question.of("drops", {"place": tier}) for tier in experiment.tiers}
 
 
-def outcome(experiment: Experiment, answers: Mapping[str, Any]) -> Outcome:
-    """From the answers of a run by `Question.key`."""
-    said = {name: answers[question.key] for name, question in questions(experiment).items()}
+def outcome(experiment: Experiment, answers: Mapping[str, Any], rest: Rest = NOTHING) -> Outcome:
+    """From the answers of a run by `Question.key`, together with the rest."""
+    said = {name: answers[question.key] for name, question in questions(experiment, rest).items()}
     parts = [0] * PARTS
-    counts = [0] * len(EDGES)
+    counts = list(rest.histogram)
     for entry in entries(experiment):
         for line in said[f"parts {entry}"]:
             parts = [part + round(value or 0) for part, value in zip(parts, line["values"], strict=True)]
@@ -78,7 +98,7 @@ def outcome(experiment: Experiment, answers: Mapping[str, Any]) -> Outcome:
     return Outcome(
         vlrt=sum(counts[EDGES.index(VLRT_NS) :]),
         failed=sum(int(said[f"failures {entry}"]) for entry in entries(experiment)),
-        requests=sum(int(said[f"requests {entry}"]) for entry in entries(experiment)),
+        requests=rest.requests + sum(int(said[f"requests {entry}"]) for entry in entries(experiment)),
         median_ns=said["median"],
         p999_ns=said["p999"],
         drops={tier: int(said[f"drops {tier}"]) for tier in experiment.tiers},

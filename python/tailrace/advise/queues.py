@@ -113,7 +113,7 @@ def _deepest(found: Mapping[str, Values], dropper: str, drops: Values) -> str:
     during = [k for k, lost in enumerate(drops) if lost]
     deepest = dropper
     for tier, values in found.items():
-        usual = median(values) if values else 0.0
+        usual = median([value for value in values if value] or [0.0])  # a twin may be idle between episodes
         if values and during and median(values[k] for k in during) > usual + 3 * sqrt(usual + 1):
             deepest = tier
     return deepest

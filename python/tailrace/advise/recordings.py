@@ -6,13 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import polars as pl
+
 from tailrace import experiment as experiments
 from tailrace.advise import facts
 from tailrace.advise.facts import Facts
+from tailrace.advise.outcomes import EDGES, NOTHING, Rest
 from tailrace.dataset import Dataset
+from tailrace.diagnosis.spans import inside, length
+from tailrace.diagnosis.unanswered import HOW
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
-from tailrace.twin import Gate, Twin, Unknown, gate, learn
+from tailrace.twin import Gate, Twin, Unknown, cut, gate, learn
+from tailrace.units import format_count, format_duration
 
 CALLING = frozenset(("http", "http2", "grpc", "ajp", "fastcgi"))
 """Protocols of servers that may call others."""
@@ -39,18 +46,19 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     the recording."""
     if known := facts.read(folder, run):
         return Planned(experiments.read(folder), known)
-    twin = learn(run)
+    twin = cut(learn(run), run)
     checked = gate(twin, run)
     _refuse(run, checked)
     path = twin.write(folder, overwrite=True)
     repeated = experiments.read(path)
     known = Facts(
-        notes=(*(one.sentence for one in twin.unknowns), *_last(twin, run, repeated)),
+        notes=(*_part(twin), *(one.sentence for one in twin.unknowns), *_last(twin, run, repeated)),
         protocols=_protocols(twin, run, repeated),
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
         opening=tuple(_of(twin, "kept")),
         spread=_spread(checked),
+        rest=rest_of(twin, run),
     )
     facts.keep(folder, run, (path.name, *twin.arrivals, *twin.losses), known)
     return Planned(repeated, known)
@@ -72,6 +80,32 @@ def _last(twin: Twin, run: Dataset, repeated: Experiment) -> Iterator[str]:
                 f"the recording shows no calls of {name}: if it calls other servers, more workers or an asynchronous "
                 f"{name} let more requests through to them, which may drop them"
             )
+
+
+def _part(twin: Twin) -> Iterator[str]:
+    """What of a long recording is simulated."""
+    if twin.kept is not None:
+        sent = sum(map(len, twin.arrivals.values()))
+        yield (
+            f"of {format_count(sent + twin.rest)} requests, {format_count(sent)} are simulated: those of "
+            f"{format_duration(length(twin.kept))} around the very long ones, and of the busiest calm seconds; the "
+            "others count as recorded"
+        )
+
+
+def rest_of(twin: Twin, run: Dataset) -> Rest:
+    if twin.kept is None:
+        return NOTHING
+    answered = (
+        run.requests()
+        .with_columns(pl.col("server", "status").cast(pl.String))
+        .filter(pl.col("server").is_in(list(twin.entries)), ~pl.col("status").is_in(list(HOW)))
+        .select("sent", response=pl.col("end") - pl.col("sent"))
+        .collect()
+    )
+    left_out = inside(twin.kept, answered["sent"].to_numpy() - twin.begin) < 0
+    histogram, _ = np.histogram(answered["response"].to_numpy()[left_out], [*EDGES, np.inf])
+    return Rest(twin.rest, sum(map(len, twin.arrivals.values())), tuple(histogram.tolist()))
 
 
 def _refuse(run: Dataset, checked: Gate) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tailrace import sim, whole
-from tailrace.advise.outcomes import Outcome, outcome, questions
+from tailrace.advise.outcomes import NOTHING, Outcome, Rest, outcome, questions
 from tailrace.advise.undone import Undone
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment
@@ -45,6 +45,8 @@ class Trials:
     progress: Progress | None = None
     spread: float = 0.0
     """How much every count may be off because the experiment is only like the real system, as a share."""
+    rest: Rest = NOTHING
+    """Recorded requests that the experiment does not send."""
     planned: int = 0
     """Runs that are expected in all; the caller raises it as it learns more."""
     done: int = field(default=0, init=False)
@@ -119,9 +121,9 @@ class Trials:
             self.progress(self.done, self.planned)
 
     def _measured(self, batch: Sequence[Experiment]) -> list[Outcome]:
-        jobs = [self._runs.ask(experiment, questions(experiment).values()) for experiment in batch]
+        jobs = [self._runs.ask(experiment, questions(experiment, self.rest).values()) for experiment in batch]
         self._runs.make(self.workers)
-        return [outcome(job.experiment, job.answers) for job in jobs]
+        return [outcome(job.experiment, job.answers, self.rest) for job in jobs]
 
     def _counted(self, batch: Sequence[Experiment]) -> list[float]:
         # threads are enough: the engine releases the interpreter's lock
@@ -145,7 +147,8 @@ class Trials:
         if kept is not None:
             return kept
         made = sim.count(experiment, progress=self._go_on)
-        share = (made.over_1s + made.failed) / made.requests if made.requests else 1.0
+        requests = made.requests + self.rest.requests
+        share = (made.over_1s + made.failed) / requests if requests else 1.0
         self.folder.mkdir(parents=True, exist_ok=True)
         whole.write(file, json.dumps(share).encode())
         return share

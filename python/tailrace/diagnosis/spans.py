@@ -66,6 +66,14 @@ def covered_before(table: Spans, times: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(index > 0, total[np.maximum(index - 1, 0)] + running, 0)
 
 
+def inside(table: Spans, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each time the number of the row that holds it, or -1."""
+    if len(table) == 0:
+        return np.full(len(times), -1, dtype=np.int64)
+    row = np.searchsorted(table[:, 0], times, side="right") - 1
+    return np.where((row >= 0) & (times < table[np.maximum(row, 0), 1]), row, -1)
+
+
 def overlap(table: Spans, begin: NDArray[np.int64] | int, end: NDArray[np.int64] | int) -> NDArray[np.int64]:
     """Return for each [begin, end) how many nanoseconds of it `table` covers."""
     starts, stops = np.atleast_1d(np.asarray(begin)), np.atleast_1d(np.asarray(end))

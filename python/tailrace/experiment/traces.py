@@ -4,7 +4,6 @@ with `think`, `factor.TIER` and `first.TIER`."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -69,7 +68,7 @@ def lowered(file: str, ramp: int, class_of: Callable[[str], int], tiers: Sequenc
 def _version(file: str) -> tuple[int, int]:
     """It differs if the file does. One that cannot be read has none, and reading it says why."""
     try:
-        found = os.stat(file)
+        found = Path(file).stat()
     except OSError:
         return 0, 0
     return found.st_mtime_ns, found.st_size

@@ -16,14 +16,16 @@ learning   all of these as one experiment, and each line of the ledger as a loss
 idle       what servers lacked while no visit was inside
 stops      whether what takes capacity stops the processes of a server
 model      the twin and its files
+cutting    the part of a long recording that a change can matter in
 outcome    what became of the requests of a run
 spread     how much runs of a twin differ
 gate       whether the twin repeats the recording
 """
 
+from tailrace.twin.cutting import cut
 from tailrace.twin.gate import Gate, gate
 from tailrace.twin.learning import learn
 from tailrace.twin.limits import Unknown
 from tailrace.twin.model import Twin
 
-__all__ = ["Gate", "Twin", "Unknown", "gate", "learn"]
+__all__ = ["Gate", "Twin", "Unknown", "cut", "gate", "learn"]

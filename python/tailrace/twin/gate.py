@@ -96,7 +96,7 @@ class Gate:
 def gate(twin: Twin, run: Dataset | str | PathLike[str], progress: Progress | None = None) -> Gate:
     """Simulate the replications of the twin (`spread`), and compare them with the recording."""
     dataset = run if isinstance(run, Dataset) else Dataset.open(run)
-    recorded = outcome(dataset, twin.entries, twin.begin)
+    recorded = outcome(dataset, twin.entries, twin.begin, twin.kept)
     names = tuple(twin.servers[name] for name in twin.entries)
     variants = [_nudged(twin.experiment, *replication) for replication in REPLICATIONS]
     found = []

@@ -15,6 +15,7 @@ import tomli_w
 
 from tailrace import experiment, whole
 from tailrace.dataset import tables
+from tailrace.diagnosis.spans import Spans
 from tailrace.errors import UsageError, cannot_write
 from tailrace.experiment import Experiment
 from tailrace.experiment.reading import FILE
@@ -43,6 +44,10 @@ class Twin:
     """Server of the recording → the share of its CPU time that its visits account for."""
     begin: int
     """The moment of the recording at which the twin begins, ns."""
+    kept: Spans | None = None
+    """The stretches whose requests it sends, ns since its begin; None: all."""
+    rest: int = 0
+    """Requests of the recording that it leaves out, because none near them is very slow."""
 
     @cached_property
     def experiment(self) -> Experiment:

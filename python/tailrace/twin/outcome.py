@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.dataset import Dataset
+from tailrace.diagnosis import spans
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.unanswered import HOW
 from tailrace.diagnosis.vlrt import THRESHOLD_NS
@@ -32,8 +33,9 @@ class Outcome:
     """Server → its longest queue."""
 
 
-def outcome(run: Dataset, entries: tuple[str, ...], begin: int) -> Outcome:
-    """Of the requests to these servers; `begin` is the moment from which times count."""
+def outcome(run: Dataset, entries: tuple[str, ...], begin: int, kept: spans.Spans | None = None) -> Outcome:
+    """Of the requests to these servers; `begin` is the moment from which times count. Answers are counted where `kept`
+    has the requests."""
     asked = (
         run.requests()
         .with_columns(pl.col("server", "status").cast(pl.String))
@@ -55,8 +57,9 @@ def outcome(run: Dataset, entries: tuple[str, ...], begin: int) -> Outcome:
         pl.col("departure") >= pl.col("arrival"),
         pl.col("data_drops").fill_null(0) == 0,
     )
+    answered = asked.filter(~pl.col("status").is_in(list(HOW)))["sent"].to_numpy() - begin
     return Outcome(
-        len(asked.filter(~pl.col("status").is_in(list(HOW)))),
+        len(answered) if kept is None else int((spans.inside(kept, answered) >= 0).sum()),
         slow["sent"].to_numpy() - begin,
         dict(seconds["response"].value_counts().iter_rows()),
         _drops(asked, visits),
