@@ -24,6 +24,7 @@ from tailrace import sim
 from tailrace.advise import RefusedError, advise
 from tailrace.advise.advice import Advice, Ranked
 from tailrace.advise.changing import changed
+from tailrace.advise.proving import NAMED, applied
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, from_table
 from tailrace.score import removing
@@ -99,17 +100,22 @@ def compare(row: Row, found: Advice, table: dict[str, Any]) -> None:
 
 def in_the_system(found: Advice, table: dict[str, Any]) -> Iterator[tuple[Ranked, Experiment]]:
     """Each single change of the ranking, and the system with it; what the system cannot express is left out."""
+    system = from_table(table)
     for one in found.ranked:
         if len(one.remedies) != 1:
             continue
         try:
             if ("losses",) in one.changes:
-                real = from_table(removing.without(table, CAUSES[one.remedies[0]]))
-            else:
-                real = changed(from_table(table), one.changes)
+                yield one, from_table(removing.without(table, CAUSES[one.remedies[0]]))
+            elif (changes := applied(one.changes, system)) and all(_known(path, system) for path in changes):
+                yield one, changed(system, changes)
         except TailraceError:
             continue
-        yield one, real
+
+
+def _known(path: tuple[str, ...], system: Experiment) -> bool:
+    """Whether the system has this tier or workload: a tier of the twin may be one of several servers of its tier."""
+    return path[0] not in NAMED or path[1] in getattr(system, path[0])
 
 
 def summary(rows: list[Row]) -> dict[str, Any]:

@@ -186,6 +186,20 @@ def test_a_hole_in_a_path_reaches_half_way_to_the_packets_that_came_through() ->
     assert paths._widened(alone, np.empty(0, dtype=np.int64)) == (5_000_000, 6_000_000)
 
 
+@pytest.mark.parametrize("kernel", [{"syn": "linux-3.3"}, {"syn": "linux-2.6.32"}])
+def test_data_that_came_after_a_second_were_repeated_as_data(tmp_path: Path, kernel: dict[str, str]) -> None:
+    """All workers wait for data that are repeated after 0.2, 0.6 and 1.4 s: the hole ends between the last two."""
+    call = {"kept": True, "pool": 20}
+    tiers = {"web": {"workers": 20, "calls": {"db": call}}, "db": {"workers": 50}}
+    pages = {"page": {"at": {"web": {"compute": "500 us", "calls": {"query": 1}}}}}
+    pages |= {"query": {"at": {"db": {"compute": "500 us"}}}}
+    hole = {"kind": "packet-loss", "place": "db", "at": "1 s", "for": "800 ms"}
+    run = recorded(tmp_path, tiers=tiers, interactions=pages, kernel=kernel, stalls=[hole])
+    [again] = twin.learn(run).experiment.stalls
+    assert again.at + again.length < 2.4 * S
+    assert twin.gate(twin.learn(run), run).passed
+
+
 def test_the_recording_is_one_more_run_of_the_twin() -> None:
     """A queue of 100 differs from 120 by more than 15 %, unless runs of the twin differ by as much."""
     assert not _counted("queue", 120, [100, 100, 101, 100, 99], "").passed

@@ -18,8 +18,6 @@ from tailrace.units import MILLISECOND, exact_duration
 
 APART_NS = 500 * MILLISECOND
 """A hole that shows no lost packet for so long has ended: shorter pauses are those between two repetitions of data."""
-LATE_NS = 50 * MILLISECOND
-"""A repetition may come so much later than its schedule says: the kernel's timers are late under load."""
 EDGE_NS = MILLISECOND
 """A stall lasts at least so much longer than to its last lost packet."""
 RETRIES = 15
@@ -71,9 +69,17 @@ def _widened(stretch: Times, arrived: Times) -> tuple[int, int]:
 
 
 def _lost(recorded: Recorded, visit: int) -> Times:
-    """When the lost packets of a late visit were sent."""
+    """When the lost packets of a late visit were sent. It was repeated by the schedule of which a repetition came
+    shortest before it arrived: that of connections, or that of data on a connection that was kept."""
     took = int(recorded.arrival[visit] - recorded.sent[visit])
-    again = np.array(recorded.schedule if took + LATE_NS >= recorded.schedule[0] else OF_DATA)
-    moments: NDArray[np.int64] = np.concatenate(([0], again[again + LATE_NS < took])).astype(np.int64)
-    sent: Times = recorded.sent[visit] + moments
+    repeated = [_repeated(np.array(each, dtype=np.int64), took) for each in (recorded.schedule, OF_DATA)]
+    again = min(repeated, key=lambda moments: took - int(moments[-1]))
+    sent: Times = recorded.sent[visit] + (again[:-1] if len(again) > 1 else again)
     return sent
+
+
+def _repeated(schedule: NDArray[np.int64], took: int) -> Times:
+    """The moments at which a packet was sent until one came through, which is the last."""
+    came = schedule <= took + EDGE_NS
+    moments: Times = np.concatenate(([0], schedule[came])).astype(np.int64)
+    return moments
