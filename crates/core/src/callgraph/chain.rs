@@ -12,25 +12,16 @@ use super::model::{Call, Frame, Model, CALLS_MAX, USUAL};
 
 /// The indices of the chosen calls, in order. `calls` are sorted by `sent` and lie inside the
 /// visit; `rate` is λ per ns.
-pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec<usize> {
+pub fn likeliest(frame: &Frame, calls: &[Call], model: &mut Model, rate: f64) -> Vec<usize> {
     if calls.is_empty() {
         return Vec::new();
     }
     let counts = model.count_costs(frame.interaction);
+    let model = &*model;
     let (chance, gains) = (rate.max(1e-15).ln(), model.key_gains());
-    let taken: Vec<f64> = calls
-        .iter()
-        .map(|call| chance - gains.of(frame.key, call.key))
-        .collect();
-    let first: Vec<f64> = calls
-        .iter()
-        .zip(&taken)
-        .map(|(call, taken)| model.head_cost(frame, call) + taken)
-        .collect();
-    let last: Vec<f64> = calls
-        .iter()
-        .map(|call| model.tail_cost(frame, call))
-        .collect();
+    let taken = |call: &Call| chance - gains.of(frame.key, call.key);
+    let first = |call: &Call| model.head_cost(frame, call) + taken(call);
+    let last = |call: &Call| model.tail_cost(frame, call);
 
     // All lengths beyond the separate counts cost the same; there are as many layers as calls at
     // most.
@@ -44,11 +35,6 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
     } else {
         longest
     };
-    let gaps = if longest > 1 {
-        gaps(calls, model)
-    } else {
-        Vec::new()
-    };
     // Any unusual number of calls, even none, is worse than any usual one that is possible: calls
     // have an owner.
     let cost_of = |length: usize| {
@@ -60,8 +46,19 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
             }
     };
     let mut best = (model.no_call_cost(frame) + cost_of(0), Vec::new());
+    if longest == 1 {
+        let costs = calls.iter().map(|call| (first(call), last(call)));
+        let (only, cost) = cheapest(costs);
+        return match cost + cost_of(1) < best.0 {
+            true => vec![only],
+            false => best.1,
+        };
+    }
+    let gaps = gaps(calls, model);
+    let taken: Vec<f64> = calls.iter().map(taken).collect();
+    let last: Vec<f64> = calls.iter().map(last).collect();
+    let mut costs: Vec<f64> = calls.iter().map(first).collect();
     let mut layers: Vec<Vec<usize>> = Vec::new();
-    let mut costs = first;
     for length in 1..=longest {
         let end =
             (0..calls.len()).min_by(|&a, &b| (costs[a] + last[a]).total_cmp(&(costs[b] + last[b])));
@@ -79,6 +76,15 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &Model, rate: f64) -> Vec
         }
     }
     best.1
+}
+
+/// The first of the cheapest calls of a visit that makes one, and its cost, if its delays have one.
+fn cheapest(costs: impl Iterator<Item = (f64, f64)>) -> (usize, f64) {
+    costs
+        .enumerate()
+        .min_by(|(_, a), (_, b)| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
+        .filter(|(_, (first, _))| first.is_finite())
+        .map_or((0, f64::INFINITY), |(at, (first, last))| (at, first + last))
 }
 
 /// More than the delays of any chain cost.

@@ -23,7 +23,8 @@ pub struct Tree {
     pub size: usize,
 }
 
-type Place = (i64, u64);
+/// When a call was sent, and its number.
+pub type Place = (i64, u64);
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Waiting {
@@ -99,10 +100,11 @@ impl Lane {
         1.0 / self.between.max(1e3)
     }
 
-    /// Calls that lie inside the visit, sorted by `sent`.
-    pub fn inside(&self, frame: &Frame) -> Vec<(Place, Call)> {
+    /// Calls that lie inside the visit, sorted by `sent`, in place of what `found` has.
+    pub fn inside(&self, frame: &Frame, found: &mut Vec<(Place, Call)>) {
+        found.clear();
         if frame.arrival > frame.departure {
-            return Vec::new();
+            return;
         }
         let span = (frame.arrival, 0)..=(frame.departure, u64::MAX);
         let soonest = self
@@ -110,10 +112,8 @@ impl Lane {
             .range(span)
             .take(STEPS)
             .map(|(&place, waiting)| (place, waiting.call()));
-        let mut found: Vec<(Place, Call)> = soonest
-            .filter(|(_, call)| frame.contains(call))
-            .take(LOOKED_AT)
-            .collect();
+        let soonest = soonest.filter(|(_, call)| frame.contains(call));
+        found.extend(soonest.take(LOOKED_AT));
         if found.len() == LOOKED_AT {
             let until = (frame.departure, (i64::MAX, u64::MAX));
             let latest = self.by_departure.range(..=until).rev().take(STEPS);
@@ -127,7 +127,6 @@ impl Lane {
             found.sort_unstable_by_key(|&(place, _)| place);
             found.dedup_by_key(|&mut (place, _)| place);
         }
-        found
     }
 
     /// A call and the earlier calls on its connection.

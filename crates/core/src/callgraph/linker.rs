@@ -2,7 +2,7 @@
 
 use super::chain::likeliest;
 use super::edges::{reaches, Nesting, ENOUGH};
-use super::lane::{Lane, Tree};
+use super::lane::{Lane, Place, Tree};
 use super::machines::Hosts;
 use super::model::{Call, Frame, Model, CALLS_MAX};
 use super::report::{EdgeReport, Report, Unlinked};
@@ -108,6 +108,9 @@ pub struct Linker {
     visits: u64,
     requests: u64,
     unlinked: Unlinked,
+    /// The candidates of a choice; kept, so that no choice asks for memory.
+    #[serde(skip)]
+    candidates: (Vec<(Place, Call)>, Vec<Call>),
 }
 
 impl Linker {
@@ -273,42 +276,33 @@ impl Linker {
                 size: 1,
             };
         };
-        let arrival = if visit.arrival == NO_TIME {
-            visit.sent
-        } else {
-            visit.arrival
-        };
-        let response = if visit.first_byte == NO_TIME {
-            visit.departure
-        } else {
-            visit.first_byte
-        };
-        let (departure, interaction, key) = (visit.departure, visit.interaction, visit.key);
-        let frame = Frame {
+        let frame = frame_of(&visit);
+        let Frame {
             arrival,
-            response,
             departure,
             interaction,
-            key,
-        };
+            ..
+        } = frame;
         self.longest = self.longest.max(departure.saturating_sub(arrival));
         let stays = self.stays.entry(visit.server).or_default();
         let alone = stays.busy_until <= arrival;
         stays.add(arrival, departure);
         let mut calls = Vec::new();
+        let (inside, candidates) = &mut self.candidates;
         for &index in edges {
             let edge = &mut self.edges[index];
             let Some(lane) = self.lanes.get_mut(&(edge.host, edge.callee)) else {
-                edge.claim(&frame, Vec::new(), &[], alone);
+                edge.claim(&frame, &[], &[], alone);
                 continue;
             };
-            let inside = lane.inside(&frame);
-            let candidates: Vec<Call> = inside.iter().map(|&(_, call)| call).collect();
+            lane.inside(&frame, inside);
+            candidates.clear();
+            candidates.extend(inside.iter().map(|&(_, call)| call));
             let chosen =
                 if alone && candidates.len() > CALLS_MAX && edge.model.makes_many(interaction) {
                     (0..candidates.len()).collect()
                 } else {
-                    likeliest(&frame, &candidates, &edge.model, lane.rate())
+                    likeliest(&frame, candidates, &mut edge.model, lane.rate())
                 };
             for tree in chosen
                 .iter()
@@ -469,7 +463,7 @@ impl Linker {
 
 impl Edge {
     /// Assigns the calls to a visit and learns from them. `inside` are all candidates.
-    fn claim(&mut self, frame: &Frame, inside: Vec<Call>, chosen: &[Call], alone: bool) {
+    fn claim(&mut self, frame: &Frame, inside: &[Call], chosen: &[Call], alone: bool) {
         self.parents += 1;
         self.linked += chosen.len() as u64;
         if let Some((before, calls)) = self.lesson.take() {
@@ -478,10 +472,21 @@ impl Edge {
             }
         }
         if alone {
-            self.lesson = Some((*frame, inside));
+            self.lesson = Some((*frame, inside.to_vec()));
         } else {
             self.model.learn(frame, chosen, UNSURE);
         }
+    }
+}
+
+fn frame_of(visit: &Visit) -> Frame {
+    let known = |time: i64, otherwise: i64| if time == NO_TIME { otherwise } else { time };
+    Frame {
+        arrival: known(visit.arrival, visit.sent),
+        response: known(visit.first_byte, visit.departure),
+        departure: visit.departure,
+        interaction: visit.interaction,
+        key: visit.key,
     }
 }
 

@@ -214,6 +214,9 @@ pub struct Model {
     guess: Shares,
     chains: f64,
     overlapping: f64,
+    /// What [`Model::count_costs`] computed since the counts last changed.
+    #[serde(skip)]
+    costs: FxHashMap<u32, Shares>,
 }
 
 impl Default for Model {
@@ -232,6 +235,7 @@ impl Default for Model {
             guess: EVENLY,
             chains: 0.0,
             overlapping: 0.0,
+            costs: FxHashMap::default(),
         }
     }
 }
@@ -248,6 +252,7 @@ impl Model {
     /// and long visits would seem to make no calls.
     pub fn guess_mean(&mut self, calls_mean: f64) {
         let (whole, rest) = (calls_mean.floor(), calls_mean.fract());
+        self.costs.clear();
         self.guess = EVENLY.map(|share| EVEN * share);
         for (calls, share) in [(whole, 1.0 - rest), (whole + 1.0, rest)] {
             self.guess[(calls as usize).min(CALLS_MAX + 1)] += (1.0 - EVEN) * share;
@@ -255,17 +260,24 @@ impl Model {
     }
 
     /// −ln of the share of visits that make 0, 1, … calls; the last entry is "more".
-    pub fn count_costs(&self, interaction: u32) -> Shares {
+    pub fn count_costs(&mut self, interaction: u32) -> Shares {
+        if let Some(&known) = self.costs.get(&interaction) {
+            return known;
+        }
         let edge = self.counts.shares(&self.guess);
         let shares = self
             .by_interaction
             .get(&interaction)
             .map_or(edge, |counts| counts.shares(&edge));
-        shares.map(|share| -share.max(1e-6).ln())
+        let costs = shares.map(|share| -share.max(1e-6).ln());
+        if self.costs.len() < INTERACTIONS_MAX {
+            self.costs.insert(interaction, costs);
+        }
+        costs
     }
 
     /// Whether visits with more calls than the separate counts are usual.
-    pub fn makes_many(&self, interaction: u32) -> bool {
+    pub fn makes_many(&mut self, interaction: u32) -> bool {
         self.count_costs(interaction)[CALLS_MAX + 1] < USUAL
     }
 
@@ -316,6 +328,9 @@ impl Model {
         // Learning from a wrong choice with too few calls would lead to more such choices, so only
         // certain ones count.
         let weight_of_counts = if weight >= 1.0 { weight } else { 0.0 };
+        if weight_of_counts > 0.0 {
+            self.costs.clear();
+        }
         self.counts.learn(calls.len(), weight_of_counts);
         if self.by_interaction.len() < INTERACTIONS_MAX
             || self.by_interaction.contains_key(&frame.interaction)
