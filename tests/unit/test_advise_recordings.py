@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tailrace import advise, sim
+from tailrace import advise, sim, twin
 from tailrace.advise import facts, recordings
 from tailrace.advise.advising import MORE_REQUESTS
 from tailrace.advise.answer import sentences
+from tailrace.advise.cautions import cautious
 from tailrace.advise.changing import changed
 from tailrace.advise.loads import scaled, surged
 from tailrace.advise.outcomes import questions
+from tailrace.advise.ranking import finals, present
+from tailrace.advise.remedies import newest, policy
+from tailrace.advise.sizing import sized
 from tailrace.advise.trials import Trials
 from tailrace.dataset import Dataset
 from tailrace.experiment import Experiment, from_table
@@ -46,6 +51,43 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, Path
     folder = tmp_path_factory.mktemp("recorded") / "run"
     sim.simulate(system, folder)
     return system, folder
+
+
+def test_losses_that_no_cause_accounts_for_are_left_out_where_the_twin_passes_without(
+    recorded: tuple[Experiment, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Dataset.open(recorded[1])
+    learnt = twin.learn(run)
+    line = {"place": "app", "cause": "unknown", "file": "app-unknown.csv", "stops": False}
+    table = {**learnt.table, "losses": [*learnt.table["losses"], line]}
+    tiny = replace(learnt, table=table, losses={**learnt.losses, "app-unknown.csv": [(1.0, 0.02), (1.1, 0.0)]})
+    found, checked = recordings._simplest(tiny, run)
+    assert (found.table, found.losses, checked.passed) == (learnt.table, learnt.losses, True)
+    # the same pauses, if their cause were unknown, are needed
+    lines = [{**line, "cause": "unknown"} for line in learnt.table["losses"]]
+    needed = replace(learnt, table={**learnt.table, "losses": lines})
+    found, checked = recordings._simplest(needed, run)
+    assert found is needed
+    assert checked.passed
+
+
+def test_the_interval_holds_what_is_left_if_a_change_ends_what_no_cause_accounts_for(
+    recorded: tuple[Experiment, Path], tmp_path: Path
+) -> None:
+    learnt = twin.learn(recorded[1])
+    lines = [{**line, "cause": "unknown"} for line in learnt.table["losses"]]
+    kept = replace(learnt, table={**learnt.table, "losses": lines})
+    unaccounted = kept.experiment
+    trials = Trials(tmp_path)
+    base = present(unaccounted, 2, trials)
+    found = sized(base, unaccounted, [policy.REMEDY, newest.REMEDY], trials)
+    one = finals(base, found, 2, trials)[0]
+    assert one.effect.vlrt.low is not None
+    assert one.effect.vlrt.low > 0
+    [again] = cautious([one], facts.Facts(), unaccounted, trials)
+    assert again.effect.vlrt.low == 0
+    assert again.effect.vlrt.high == one.effect.vlrt.high
+    assert again.caution.startswith("The recording does not show why app lost capacity.")
 
 
 def test_remedies_of_a_recording_do_what_they_do_to_the_system_itself(

@@ -5,7 +5,8 @@ A twin takes such a server to hold any number, and such connections to be kept. 
 may make the server drop them. So the change is simulated once more with servers that hold no more than was seen, or
 with a connection for each call, and the interval holds both. A twin's calls wait for a connection in line. Threads of
 mod_jk look for one every 100 ms, and later requests overtake them; where a change makes calls over AJP wait that did
-not wait before, the interval holds that, too.
+not wait before, the interval holds that, too. And a twin takes capacity that no cause accounts for from its servers
+whatever is changed; the interval also holds what is left without that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tailrace.advise.facts import Facts
 from tailrace.advise.prediction import reaching
 from tailrace.advise.ranking import ranked
 from tailrace.advise.trials import Trials, replicated
+from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.experiment import Experiment, places
 from tailrace.report import words
 
@@ -44,7 +46,9 @@ def cautious(found: Sequence[Ranked], facts: Facts, experiment: Experiment, tria
             for caller, callee in _waiting(one.experiment) - _waiting(experiment)
             if facts.protocols.get(callee) == "ajp"
         ]
-        again.append(_if_polled(one, sorted(polling), trials) if polling else one)
+        if polling:
+            one = _if_polled(one, sorted(polling), trials)
+        again.append(_if_accounted_for(one, trials))
     return ranked(again)
 
 
@@ -128,6 +132,26 @@ def _if_polled(one: Ranked, calls: Sequence[tuple[str, str]], trials: Trials) ->
         f"ones overtake them: then {words.count(vlrt)} requests take 1 s or more."
     )
     return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
+
+
+def _if_accounted_for(one: Ranked, trials: Trials) -> Ranked:
+    """A loss that no cause accounts for may be the effect of what the change takes away, or last in spite of it."""
+    unknown = [loss for loss in one.experiment.losses if loss.cause == UNKNOWN]
+    if not unknown:
+        return one
+    left = tuple(loss for loss in one.experiment.losses if loss.cause != UNKNOWN)
+    [outcome] = trials.outcomes([replicated(one.experiment.model_copy(update={"losses": left}), 0)])
+    if outcome is None:
+        trials.leave("find what is left without the losses that no cause accounts for, for {}", [one.words])
+        return one
+    vlrt = one.effect.vlrt
+    if vlrt.low is None or vlrt.high is None or vlrt.low <= outcome.vlrt <= vlrt.high:
+        return one
+    caution = (
+        f"The recording does not show why {words.name(unknown[0].place)} lost capacity. If the change ends "
+        f"that, too, {words.count(outcome.vlrt)} requests take 1 s or more."
+    )
+    return _reaching(one, outcome.vlrt, f"{one.caution} {caution}".strip(), trials)
 
 
 def _more(one: Ranked, experiment: Experiment, question: str, trials: Trials) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -48,6 +48,13 @@ class Twin:
     """The stretches whose requests it sends, ns since its begin; None: all."""
     rest: int = 0
     """Requests of the recording that it leaves out, because none near them is very slow."""
+
+    def without(self, cause: str) -> Twin:
+        """The same twin, whose servers lose nothing by this cause."""
+        lines = [line for line in self.table["losses"] if line["cause"] != cause]
+        files = {line["file"] for line in lines}
+        losses = {file: steps for file, steps in self.losses.items() if file in files}
+        return replace(self, table={**self.table, "losses": lines}, losses=losses)
 
     @cached_property
     def experiment(self) -> Experiment:
