@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 
 from spans_singly import framed
 from tailrace import readers
+from tailrace.errors import InputError
 from tailrace.readers import room
 from tailrace.units import SECOND, parse_moment
 
@@ -68,9 +69,78 @@ def test_the_busiest_disk_of_sar_counts() -> None:
 
 
 def test_csv_of_dstat() -> None:
-    early = T + 120_000_000
-    assert values(FILES / "dstat" / "dstat.csv", "cpu_busy") == [(early, 0.16), (early + SECOND, 0.75)]
-    assert values(FILES / "dstat" / "dstat.csv", "cpu_iowait") == [(early, 0.04), (early + SECOND, 0.05)]
+    """The first row has the means since the machine started."""
+    late = T + SECOND + 120_000_000
+    assert values(FILES / "dstat" / "dstat.csv", "cpu_busy") == [(late, 0.75)]
+    assert values(FILES / "dstat" / "dstat.csv", "cpu_iowait") == [(late, 0.05)]
+
+
+def test_csv_of_dool_with_dates_that_have_no_year() -> None:
+    begin = parse_moment("2026-11-27T02:39:12Z")
+    recorded = FILES / "dstat" / "recorded-dool.csv"
+    assert values(recorded, "cpu_busy") == [(begin, 0.96446), (begin + SECOND, 0.99498)]
+    columns = FILES / "dstat" / "recorded-dool-columns.csv"
+    early = parse_moment("2026-11-27T03:04:47.428Z")
+    assert values(columns, "cpu_busy", "app1/cpu0") == [(early, 1.0), (early + SECOND, 0.98)]
+    assert values(columns, "disk_busy") == [(early, 0.088), (early + SECOND, 0.072)]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "read"),
+    [
+        (("31-12 23:59:59", "01-01 00:00:00"), "2027-01-01T00:00:00Z"),
+        (("Dec-31 23:59:59", "Jan-01 00:00:00.250"), "2027-01-01T00:00:00.25Z"),
+        (("12-31 23:59:59", "01-01 00:00:00"), "2027-01-01T00:00:00Z"),
+        (("2026/12/31 23:59:59", "2027/01/01 00:00:00"), "2027-01-01T00:00:00Z"),
+    ],
+)
+def test_the_date_of_dstat_may_lack_the_year(tmp_path: Path, stamps: tuple[str, str], read: str) -> None:
+    lines = [
+        '"Dstat 0.7.4 CSV output"',
+        '"Host:","app1",,,,"User:","root"',
+        '"Cmdline:","dstat -tc --output cpu.csv 1 3",,,,"Date:","31 Dec 2026 23:59:58 CET"',
+        '"system","total cpu usage",,,,,',
+        '"time","usr","sys","idl","wai","hiq","siq"',
+        f"{stamps[0]},12.5,3.5,80.0,4.0,0.0,0.0",
+        f"{stamps[1]},50.0,25.0,20.0,5.0,0.0,0.0",
+        "99-99 00:00:01,50.0,25.0,20.0,5.0,0.0,0.0",
+    ]
+    (tmp_path / "cpu.csv").write_text("\n".join(lines) + "\n")
+    run = readers.read(tmp_path / "cpu.csv")
+    assert values(tmp_path / "cpu.csv", "cpu_busy") == [(parse_moment(read), 0.75)]
+    assert any("in CET and are taken as UTC" in note for note in run.manifest.notes)
+    assert run.lost() == {"cpu.csv: damaged lines": 1}
+
+
+@pytest.mark.parametrize(("name", "place"), [("rates", "host"), ("extended-counters", "app1")])
+def test_csv_of_pmrep(name: str, place: str) -> None:
+    """Two CPUs: what is busy, of all their milliseconds. Counters give the same as rates."""
+    file = FILES / "pmrep" / f"{name}.csv"
+    assert values(file, "cpu_busy", place) == [(T + SECOND, 0.195), (T + 2 * SECOND, 0.49)]
+    assert values(file, "cpu_busy", f"{place}/cpu0") == [(T + SECOND, 0.25), (T + 2 * SECOND, 0.7)]
+    assert values(file, "cpu_iowait", f"{place}/cpu0") == []
+    assert values(file, "disk_busy", place) == [(T + SECOND, 0.0684), (T + 2 * SECOND, 0.7)]
+    assert values(file, "context_switches", place) == [(T + SECOND, 471.0), (T + 2 * SECOND, 900.0)]
+    assert values(file, "run_queue", place) == [(T, 2.0), (T + SECOND, 3.0), (T + 2 * SECOND, 5.0)]
+
+
+def test_pmrep_in_seconds_without_cpus_or_without_dates(tmp_path: Path) -> None:
+    lines = (FILES / "pmrep" / "rates.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines[1:]]
+
+    def written(cells: list[list[str]], head: str = lines[0]) -> Path:
+        (tmp_path / "p.csv").write_text("\n".join([head, *map(",".join, cells)]) + "\n")
+        return tmp_path / "p.csv"
+
+    seconds = [[row[0], *(f"{float(cell) / 1000}" if cell else "" for cell in row[1:])] for row in rows]
+    assert values(written(seconds), "disk_busy", "host") == values(FILES / "pmrep" / "rates.csv", "disk_busy", "host")
+    disks = [[row[0], row[10], row[12]] for row in rows]
+    alone = written(disks, 'Time,"kernel.all.runnable","disk.dev.avactive-sda"')
+    assert values(alone, "disk_busy", "host") == []
+    with pytest.raises(InputError, match="whose time has a date"):
+        readers.read(written([[row[0][11:], *row[1:]] for row in rows]))
+    with pytest.raises(InputError, match="rates or counters"):
+        readers.read(written(rows[1:]))
 
 
 def test_the_report_since_the_start_of_the_machine_is_left_out() -> None:

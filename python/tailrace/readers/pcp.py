@@ -45,19 +45,19 @@ _LEVELS = {
     "mem.util.dirty": "dirty_bytes",
     "mem.util.writeback": "writeback_bytes",
 }
-_COUNTS = {
+COUNTS = {
     "kernel.all.pswitch": "context_switches",
     "network.tcp.listendrops": "listen_drops",
     "network.tcp.synretrans": "syn_retransmits",
 }
-_SHARES = {
+SHARES = {
     "disk.dev.avactive": "disk_busy",
     **{f"kernel.all.pressure.{what}.some.total": f"psi_{what}" for what in ("cpu", "io", "memory")},
 }
 """Seconds a second; of several instances, the largest."""
-_CPU = re.compile(r"kernel\.(all|percpu)\.cpu\.(user|nice|sys|idle|steal|wait\.total|intr|irq\.soft|irq\.hard)")
+CPU = re.compile(r"kernel\.(all|percpu)\.cpu\.(user|nice|sys|idle|steal|wait\.total|intr|irq\.soft|irq\.hard)")
 """`user` contains the time of guests, and `intr` both kinds of `irq`."""
-METRICS = " ".join(("kernel.all.cpu", "kernel.percpu.cpu", *_LEVELS, *_COUNTS, *_SHARES))
+METRICS = " ".join(("kernel.all.cpu", "kernel.percpu.cpu", *_LEVELS, *COUNTS, *SHARES))
 """What pcp2json must name."""
 _NEEDED = {"user", "sys", "idle"}
 """Without these modes, neither the busy time nor the whole is known."""
@@ -68,7 +68,7 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, samples, rates = Found(), Sampled(), _Rates()
+    found, samples, rates = Found(), Sampled(), Rates()
     whole = True
     for before, element in elements(source, found, _RESUME, _OPENING):
         host = _HOST.search(before)
@@ -87,19 +87,19 @@ def read(source: Source) -> Found:
                 continue
             if name in _LEVELS:
                 samples.add(stamp, interval, place, _LEVELS[name], value * _BYTES.get(unit, 1.0))
-            elif (mode := _CPU.fullmatch(name)) or name in _COUNTS or name in _SHARES:
+            elif (mode := CPU.fullmatch(name)) or name in COUNTS or name in SHARES:
                 rate = rates.of((place, name, instance), value, unit, stamp)
                 if rate is None:
                     continue
                 if mode:
                     cpu[instance if mode[1] == "percpu" else ""][mode[2]] = rate
-                elif name in _COUNTS:
-                    samples.add(stamp, interval, place, _COUNTS[name], rate * seconds if seconds else None)
+                elif name in COUNTS:
+                    samples.add(stamp, interval, place, COUNTS[name], rate * seconds if seconds else None)
                 else:
-                    rates.largest(place, _SHARES[name], rate)
+                    rates.largest(place, SHARES[name], rate)
         for metric, share in rates.taken(place):
             samples.add(stamp, interval, place, metric, round(min(share, 1.0), 9))
-        for suffix, metric, share in _cpu(cpu):
+        for suffix, metric, share in cpu_shares(cpu):
             samples.add(stamp, interval, place + suffix, metric, share)
         if samples.full:
             break
@@ -121,7 +121,7 @@ def _leaves(element: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, An
                 waiting.append((f"{name}.{key}" if name else key, depth + 1, table(below)))
 
 
-class _Rates:
+class Rates:
     """Rates a second, from rates or from counters."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class _Rates:
         return shares
 
 
-def _cpu(cpu: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, float]]:
+def cpu_shares(cpu: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, float]]:
     """Shares of all CPUs, and of each: the seconds of a mode, of those of all modes."""
     for instance, modes in cpu.items():
         if not modes.keys() >= _NEEDED:
@@ -171,5 +171,7 @@ def _cpu(cpu: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, flo
         if whole > 0:
             suffix = f"/{instance}" if instance else ""
             yield suffix, "cpu_busy", round(busy / whole, 9)
-            yield suffix, "cpu_iowait", round(wait / whole, 9)
-            yield suffix, "cpu_steal", round(steal / whole, 9)
+            if "wait.total" in modes:
+                yield suffix, "cpu_iowait", round(wait / whole, 9)
+            if "steal" in modes:
+                yield suffix, "cpu_steal", round(steal / whole, 9)

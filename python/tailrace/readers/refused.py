@@ -55,7 +55,7 @@ _KINDS = (
     ),
     _Kind(
         "what dstat or dool prints",
-        _is(r'\A"(?:Dstat|Dool|pcp-dstat)[^\n]{0,99}CSV output"|^-{2,4}(?:total-)?(?:cpu-)?usage-{2,4}'),
+        _is(r'\A"(?i:dstat|dool|pcp-dstat)[^\n]{0,99}CSV output"|^-{2,4}(?:total-)?(?:cpu-)?usage-{2,4}'),
         ("dool -T --cpu --proc --output cpu.csv 1 60", "tailrace read cpu.csv -o run"),
         "it has no times; record with -T",
     ),
