@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import shutil
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from stores import CUT, LOST, S3, SILENT, Google, store
 from tailrace import engines
 from tailrace.dataset.tables import write
 from tailrace.engines import Plan, lake
@@ -53,80 +50,54 @@ def alike(source: str, day: Path, **plan: Any) -> None:
     assert_frame_equal(there.with_columns(texts), here.with_columns(texts), check_exact=True)
 
 
-class Bucket(BaseHTTPRequestHandler):
-    """As much of S3 as Arrow asks for: HEAD, GET with a range, and a list of objects."""
-
-    protocol_version = "HTTP/1.1"
-    root: Path
-
-    def do_HEAD(self) -> None:
-        self._object()
-
-    def do_GET(self) -> None:
-        query = parse_qs(urlsplit(self.path).query)
-        if "list-type" not in query:
-            return self._object()
-        bucket = self._path()
-        prefix = query.get("prefix", [""])[0]
-        files = sorted(path for path in bucket.rglob("*") if path.is_file())
-        keys = [(path.relative_to(bucket).as_posix(), path.stat().st_size) for path in files]
-        rows = "".join(
-            f"<Contents><Key>{key}</Key><Size>{size}</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
-            for key, size in keys
-            if key.startswith(prefix)
-        )
-        kind = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
-        body = f"<ListBucketResult {kind}><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
-        return self._answer(200, body.encode(), {"Content-Type": "application/xml"})
-
-    def _path(self) -> Path:
-        return self.root / unquote(urlsplit(self.path).path).strip("/")
-
-    def _object(self) -> None:
-        path = self._path()
-        if not path.is_file():
-            return self._answer(404, b"", {})
-        content = path.read_bytes()
-        asked = self.headers.get("Range")
-        if not asked:
-            return self._answer(200, content, {})
-        first, _, last = asked.removeprefix("bytes=").partition("-")
-        end = min(int(last or len(content) - 1), len(content) - 1)
-        part = {"Content-Range": f"bytes {first}-{end}/{len(content)}"}
-        return self._answer(206, content[int(first) : end + 1], part)
-
-    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for key, value in {"ETag": '"x"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", **headers}.items():
-            self.send_header(key, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, *words: object) -> None:
-        """Tests print nothing."""
-
-
-@contextmanager
-def store(root: Path) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Of", (Bucket,), {"root": root})) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"endpoint_override=127.0.0.1%3A{server.server_port}&scheme=http&region=us-east-1"
-        server.shutdown()
-
-
 def test_a_folder_by_its_address_gives_the_same_bits(day: Path) -> None:
     alike(day.as_uri(), day)
 
 
-def test_objects_of_s3_give_the_same_bits(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+STORES = {"s3://": S3, "gs://anonymous@": Google}
+"""How an address begins, and what answers it."""
+
+
+@pytest.fixture(params=STORES)
+def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
-    with store(day.parent) as options:
-        alike(f"s3://{day.name}?{options}", day)
+    return str(request.param)
+
+
+def test_objects_of_a_store_give_the_same_bits(scheme: str, day: Path) -> None:
+    with store(STORES[scheme], day.parent) as options:
+        alike(f"{scheme}{day.name}?{options}", day)
+        alike(f"{scheme}{day.name}?{options}", day, begin=T0 + 3_600 * SECOND, end=T0 + 3_603 * SECOND)
         with pytest.raises(InputError):
-            lake.tables(f"s3://{day.name}/nowhere?{options}")
+            lake.tables(f"{scheme}{day.name}/nowhere?{options}")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [(LOST, "it is missing|cannot be read"), (CUT, "cannot be read"), (SILENT, "did not answer")],
+)
+def test_an_object_that_does_not_come_is_an_error_with_its_name(
+    fault: str, reason: str, scheme: str, day: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake, "GOOGLE_RETRIES_S", 1)
+    if fault == SILENT:
+        monkeypatch.setattr(lake, "PIECE_S", 2)
+    faults = {f"{day.name}/hour1/visits.parquet": fault}
+    with store(STORES[scheme], day.parent, faults) as options, pytest.raises(InputError, match=reason) as raised:
+        engines.windows(f"{scheme}{day.name}?{options}", SECOND)
+    assert "/hour1/visits.parquet" in str(raised.value)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 0.5, 0.99])
+def test_a_damaged_object_is_an_error_with_its_name(kept: float, scheme: str, day: Path, tmp_path: Path) -> None:
+    shutil.copytree(day, tmp_path / "damaged")
+    file = tmp_path / "damaged" / "hour1" / "visits.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(kept if kept >= 1 else kept * len(whole))])
+    with store(STORES[scheme], tmp_path) as options, pytest.raises(InputError) as raised:
+        engines.windows(f"{scheme}damaged?{options}", SECOND)
+    assert f"{scheme}damaged/hour1/visits.parquet" in str(raised.value)
 
 
 def test_files_of_other_times_are_left_out(day: Path) -> None:

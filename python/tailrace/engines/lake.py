@@ -14,10 +14,10 @@ the types of a run folder.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -28,10 +28,14 @@ from tailrace.dataset.manifest import MANIFEST
 from tailrace.dataset.overwriting import TOPOLOGY
 from tailrace.dataset.schema import TABLES, VISITS
 from tailrace.engines.parts import Plan
+from tailrace.engines.patience import LIST_S, PIECE_S, patiently
 from tailrace.errors import InputError, UsageError
-from tailrace.lakes import FORMATS, STORES
+from tailrace.lakes import STORES
 
+COPY_BYTES = 1 << 20
 FILE_BYTES_MAX = 16 << 30
+GOOGLE_RETRIES_S = 20
+"""How long Google's library asks again; its own 15 min would also hide why it fails, such as missing credentials."""
 
 
 def tables(source: str, plan: Plan | None = None) -> list[str]:
@@ -39,8 +43,9 @@ def tables(source: str, plan: Plan | None = None) -> list[str]:
     kind, _, location = source.partition(":")
     with _missing_explained():
         try:
-            found = {"delta": _delta, "iceberg": _iceberg}[kind](location) if kind in FORMATS else _stored(source)
-            wanted = [one for one in found if plan is None or _may_have(one, plan)]
+            listed = {"delta": partial(_delta, location), "iceberg": partial(_iceberg, location)}
+            found = patiently(listed.get(kind, partial(_stored, source)), source, LIST_S)
+            wanted = [one for one in found if plan is None or patiently(partial(_may_have, one, plan), one, PIECE_S)]
         except (ImportError, UsageError, InputError):
             raise
         except Exception as error:  # each library has its own classes
@@ -83,8 +88,7 @@ def _beside(folder: str, name: str) -> str:
 def _exists(uri: str) -> bool:
     from pyarrow.fs import FileType
 
-    system, name = _opened(uri)
-    return bool(system.get_file_info(name).type == FileType.File)
+    return bool(_described(uri).type == FileType.File)
 
 
 @contextmanager
@@ -103,12 +107,29 @@ def local_folder(folder: str) -> Iterator[Path]:
 
 
 def _copy(uri: str, into: IO[bytes]) -> None:
-    system, name = _opened(uri)
-    size = system.get_file_info(name).size
-    if size is None or size > FILE_BYTES_MAX:
+    size = _described(uri).size
+    if size is None:
+        raise InputError(uri, "it is missing", "check its address; it may have been removed since it was listed")
+    if size > FILE_BYTES_MAX:
         raise InputError(uri, f"it has {size} bytes", f"files of {FILE_BYTES_MAX} bytes can be read")
-    with system.open_input_stream(name) as stream:
-        shutil.copyfileobj(stream, into, 1 << 20)
+    stream = patiently(partial(_stream, uri), uri, PIECE_S)
+    while piece := patiently(partial(stream.read, COPY_BYTES), uri, PIECE_S):
+        into.write(piece)
+    if into.tell() != size:
+        raise InputError(uri, f"{into.tell()} of {size} bytes came", "run it again")
+
+
+def _described(uri: str) -> Any:
+    def asked() -> Any:
+        system, name = _opened(uri)
+        return system.get_file_info(name)
+
+    return patiently(asked, uri, PIECE_S)
+
+
+def _stream(uri: str) -> Any:
+    system, name = _opened(uri)
+    return system.open_input_stream(name)
 
 
 @contextmanager
@@ -144,9 +165,9 @@ def _retype(copy: str) -> None:
 def _stored(source: str) -> list[str]:
     from pyarrow.fs import FileSelector, FileType
 
-    system, folder = _opened(source)
-    if system.get_file_info(folder).type == FileType.File:
+    if _described(source).type == FileType.File:
         return [source]
+    system, folder = _opened(source)
     found = system.get_file_info(FileSelector(folder, recursive=True))
     names = sorted(one.path for one in found if one.type == FileType.File and one.path.endswith(".parquet"))
     visits = [name for name in names if Path(name).name == VISITS.file]
@@ -204,6 +225,10 @@ def _extent(footer: Any, column: str) -> tuple[int, int] | None:
 def _opened(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
+    parts = urlsplit(uri)
+    if parts.scheme in ("gs", "gcs") and "retry_limit_seconds" not in parts.query:
+        options = "&".join(filter(None, (parts.query, f"retry_limit_seconds={GOOGLE_RETRIES_S}")))
+        uri = urlunsplit(parts._replace(query=options))
     opened: tuple[Any, str] = FileSystem.from_uri(uri)
     return opened
 
