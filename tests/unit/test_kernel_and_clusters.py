@@ -82,6 +82,12 @@ def test_dumps_of_sockets() -> None:
     assert [value for _, value in recorded] == [0.0, 0.0]
 
 
+def test_what_connections_sent_again_between_dumps() -> None:
+    """The connection that the second dump has first sent nine segments again, nobody knows when."""
+    found = values(FILES / "sockets" / "ss-details.txt", "tcp_retransmits", "host")
+    assert found == [(T + 600 * MILLISECOND, 3.0), (T + 1100 * MILLISECOND, 0.0)]
+
+
 @pytest.mark.parametrize("name", ["system.cpu.json", "system.cpu.csv"])
 def test_the_chart_of_cpus_of_netdata(name: str) -> None:
     path = f"app1={FILES / 'netdata' / name}"

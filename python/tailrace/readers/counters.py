@@ -48,6 +48,7 @@ def _rules() -> dict[str, Rule]:
         "run": ("level", "run_queue", 1.0, "node_procs_running processes_running"),
         "drops": ("count", "listen_drops", 1.0, "node_netstat_tcpext_listendrops nstat_tcpextlistendrops"),
         "syn": ("count", "syn_retransmits", 1.0, "node_netstat_tcpext_tcpsynretrans nstat_tcpexttcpsynretrans"),
+        "again": ("count", "tcp_retransmits", 1.0, "ss_retrans"),
         "switches": (
             *("count", "context_switches", 1.0),
             "node_context_switches_total node_context_switches kernel_context_switches",

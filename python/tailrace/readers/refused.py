@@ -59,6 +59,24 @@ _KINDS = (
         ("dool -T --cpu --proc --output cpu.csv 1 60", "tailrace read cpu.csv -o run"),
         "it has no times; record with -T",
     ),
+    _Kind(
+        "what tcpsynbl prints",
+        _is(r"\ATracing SYN backlog size"),
+        ("while sleep .1; do date +%s.%N; ss -lnt; nstat -az; done > sockets.txt", "tailrace read sockets.txt -o run"),
+        "it has no times; record the accept queues with times",
+    ),
+    _Kind(
+        "the summary of a load test",
+        _is(r"\A\s*(?:Running \d{1,9}\S{0,9} test @ |Summary:\s|This is ApacheBench, )"),
+        ("hey -o csv URL > hey.csv", "tailrace read NAME=hey.csv -o run"),
+        "it has no line for each request, so it shows neither when the slow ones were nor what they waited for",
+    ),
+    _Kind(
+        "the summary of a Locust test",
+        _is(r'\A\ufeff?"?(?:Type"?,"?Name"?,"?Request Count|Method"?,"?Name"?,"?(?:Error|Message))'),
+        ("locust --csv test --csv-full-history …", "tailrace read NAME=test_stats_history.csv -o run"),
+        "it has no times",
+    ),
     _Kind("what top -b prints", _is(r"\A\s{0,9}top - \d\d:\d\d:\d\d up "), (conversions.TOP,), placed=False),
     _Kind(
         "the text of atop",
@@ -171,7 +189,7 @@ _MORE = "docs/reference/readers.md lists what is read"
 def _table(source: Source, text: str) -> InputError | None:
     """The error for a table whose columns are not those of samples."""
     names, delimiter = column_names(text)
-    if len(names) < 2:
+    if len(names) < 2 or text.lstrip("\ufeff \t\n").startswith(("{", "[")):
         return None
     found = f"its columns are {foreign.listed(names)}"
     time = next((i for i, name in enumerate(names) if role(name) == "time"), None)

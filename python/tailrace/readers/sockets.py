@@ -3,12 +3,14 @@
 ```text
 1795193340.12                                                   date +%s.%N, or an ISO time
 LISTEN 129    128          0.0.0.0:8080      0.0.0.0:*          ss -lnt: the accept queue and its limit
+ESTAB  0      0            10.0.0.3:8080     10.0.0.2:41312     ss -nti: a connection, and below it what it did;
+     cubic rto:204 rtt:0.5/0.2 … retrans:0/3 …                  no `retrans` means none
 TcpExtListenDrops               12                 0.0          nstat -az
 TcpExt: SyncookiesSent ListenOverflows ListenDrops …            cat /proc/net/netstat: names, then numbers
 TcpExt: 0 12 12 …
 ```
 The place of a listening socket is its address, or `NAME:PORT` with NAME=FILE; that of a counter is the host. A level is
-as it was at that moment.
+as it was at that moment. What a connection sent again before the first dump that has it is unknown, and counts nowhere.
 """
 
 from __future__ import annotations
@@ -25,6 +27,11 @@ _STAMP = re.compile(
     r"\s*(\d{9,10}(?:\.\d{1,9})?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)\s*$"
 )
 _LISTEN = re.compile(r"(?:tcp\s+)?LISTEN\s+(\d{1,9})\s+(\d{1,9})\s+(\S{1,100}:\d{1,5})\s+\S+:\*")
+_CONNECTION = re.compile(
+    r"(?:tcp\s+)?(?:[A-Z][A-Z0-9-]{2,11}\s+)?\d{1,9}\s+\d{1,9}\s+(\S{1,100}:\d{1,5})\s+(\S{1,100}:\d{1,5})"
+)
+_DETAILS = re.compile(r"\s.*\srto:\d")
+_RETRANSMITTED = re.compile(r"\sretrans:\d{1,9}/(\d{1,9})\b")
 _NSTAT = re.compile(r"(TcpExt(?:ListenDrops|ListenOverflows|TCPSynRetrans))\s+(\d{1,19})\b")
 _NETSTAT = re.compile(r"TcpExt: (\S.*)")
 
@@ -35,7 +42,9 @@ def sniff(name: str, head: bytes) -> bool:
     stamped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     if stamped == len(lines) or not _STAMP.match(lines[stamped]):
         return False
-    return any(_LISTEN.match(line) or _NSTAT.match(line) or _NETSTAT.match(line) for line in lines[stamped + 1 :])
+    below = lines[stamped + 1 :]
+    details = any(_CONNECTION.match(line) for line in below) and any(_DETAILS.search(line) for line in below)
+    return details or any(_LISTEN.match(line) or _NSTAT.match(line) or _NETSTAT.match(line) for line in below)
 
 
 def read(source: Source) -> Found:
@@ -44,20 +53,23 @@ def read(source: Source) -> Found:
     for stamp, kind, of, value in _values(source, found):
         if kind == "counter":
             points.add(host, f"nstat_{of}", "", stamp, value)
+        elif kind == "connection":
+            points.add(host, "ss_retrans", of, stamp, value)
         else:
             port = of.rpartition(":")[2]
             samples.add(stamp, None, of if source.place is None else f"{source.place}:{port}", kind, value)
         if samples.full or points.full:
             break
     points.into(samples, found, source)
-    samples.into(found, source, "there is no listening socket in it, and a single value of each counter")
+    samples.into(found, source, "there is no listening socket in it, and a single value of each counter or connection")
     return found
 
 
 def _values(source: Source, found: Found) -> Iterator[tuple[int, str, str, float | None]]:
-    """Moment, kind (a metric of the record, or `counter`), address or name, and value."""
+    """Moment, kind (a metric of the record, `counter` or `connection`), address or name, and value."""
     now: int | None = None
     names: list[str] = []
+    ends = ""
     for line_number, line in source.lines(found):
         if stamp := _STAMP.match(line):
             now = moment(stamp[1])
@@ -68,6 +80,13 @@ def _values(source: Source, found: Found) -> Iterator[tuple[int, str, str, float
         elif match := _LISTEN.match(line):
             yield now, "accept_queue", match[3], number(match[1])
             yield now, "accept_queue_limit", match[3], number(match[2])
+        elif match := _CONNECTION.match(line):
+            ends = f"{match[1]} {match[2]}"
+            if _DETAILS.search(line):
+                yield now, "connection", ends, _retransmitted(line)
+        elif ends and _DETAILS.match(line):
+            yield now, "connection", ends, _retransmitted(line)
+            ends = ""
         elif match := _NSTAT.match(line):
             yield now, "counter", match[1], number(match[2])
         elif match := _NETSTAT.match(line):
@@ -78,3 +97,9 @@ def _values(source: Source, found: Found) -> Iterator[tuple[int, str, str, float
             for name, word in zip(names, words, strict=False):
                 if name in ("ListenDrops", "TCPSynRetrans"):
                     yield now, "counter", f"TcpExt{name}", number(word)
+
+
+def _retransmitted(details: str) -> float:
+    """Segments that a connection has sent again so far."""
+    match = _RETRANSMITTED.search(details)
+    return float(match[1]) if match else 0.0
