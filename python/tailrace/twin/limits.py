@@ -19,9 +19,13 @@ from tailrace.experiment.model import SYN_SCHEDULES
 from tailrace.experiment.tiers import Policy
 from tailrace.topology import Pool, Server
 from tailrace.twin.structure import Structure
-from tailrace.units import SECOND
+from tailrace.units import MICROSECOND, SECOND
 
 MOD_JK = ("total_request", "total_traffic", "current_load", "sessions")
+AT_ONCE_NS = 100 * MICROSECOND
+"""A caller with a free connection sends the next call so soon, besides the way of the answer and of the call."""
+FOLLOWS = 0.8
+"""The share of calls at a limit that follow an answer: the first one that reaches it follows none."""
 LOOKS = 1_000_000
 """Moments at which calls are counted: in an hour, every four milliseconds."""
 LIGHT_QUEUE = 65535
@@ -138,7 +142,8 @@ class Limits:
         if not pools:
             opened = [self.view.calls.get(caller, {}).get(callee, NOBODY) for caller in callers for callee in callees]
             workers = self.account.workers[[self.account.recorded.number[name] for name in callers]]
-            held = max((_held(stays) for stays in opened), default=0)
+            at_once = AT_ONCE_NS + 2 * latency(self.account)
+            held = max((_held(stays, at_once) for stays in opened), default=0)
             held = 0 if held in workers else held  # each worker waits for one call
             most = max((stays.longest for stays in opened), default=0)
             datum = f"the pool of {callers[0]} for {callees[0]} in topology.toml"
@@ -192,13 +197,20 @@ def places(structure: Structure, tiers: Mapping[str, Mapping[str, Any]]) -> dict
     return found
 
 
-def _held(stays: Stays) -> int:
-    """Return the number at which a limit, such as a pool, holds the concurrent calls; 0 if there is no such limit."""
+def _held(stays: Stays, at_once: int) -> int:
+    """Return the number at which a limit, such as a pool, holds the concurrent calls; 0 if there is no such limit. At a
+    limit, a call is sent when another one has returned: within `at_once` ns."""
     if stays.longest < LEAST_LIMIT:
         return 0
     times = np.linspace(stays.arrivals[0], stays.departures[-1], LOOKS).astype(np.int64)
     many = stays.queue(times)
-    return plateau(many[many > stays.longest / 2]) or 0
+    held = plateau(many[many > stays.longest / 2])
+    if held is None:
+        return 0
+    full = stays.arrivals[stays.queue(stays.arrivals) >= held]
+    before = np.searchsorted(stays.departures, full, "right") - 1
+    followed = (before >= 0) & (full - stays.departures[before] <= at_once)
+    return held if followed.mean() >= FOLLOWS else 0
 
 
 def _scopes(pools: list[Pool], shared: bool) -> Iterator[str]:
