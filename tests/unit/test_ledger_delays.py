@@ -19,6 +19,7 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.delays import Delays
+from tailrace.diagnosis.ledger.losses import path
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.score import score
 
@@ -177,6 +178,21 @@ def test_what_one_visit_of_a_rare_kind_shows_is_no_proof_of_a_stop_or_a_lock() -
 def test_without_a_counter_of_refusals_no_path_is_charged() -> None:
     unseen = Without(simulated("a hole before app"), "listen_drops")
     assert "packet-loss" not in shares(unseen)
+
+
+class Early(Without):
+    """Its samples say that they were taken earlier."""
+
+    def samples(self) -> pl.LazyFrame:
+        return super().samples().with_columns(time=pl.col("time") - 40 * MS)
+
+
+def test_a_counter_whose_clock_is_behind_still_shows_that_the_queue_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused, found = path._refused, []
+    monkeypatch.setattr(path, "_refused", lambda *given: found.append(refused(*given)) or found[-1])
+    assert "packet-loss" not in shares(Early(simulated("app stops")))
+    assert sum(map(len, found)) > 100
+    assert all(one.all() for one in found)
 
 
 def test_the_ends_of_a_lossy_path_are_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,31 @@ def test_a_hole_in_a_path_reaches_half_way_to_the_packets_that_came_through() ->
     assert paths._widened(lost, arrived) == (95_000_000, 135_000_000)
     alone = np.array([5]) * 1_000_000
     assert paths._widened(alone, np.empty(0, dtype=np.int64)) == (5_000_000, 6_000_000)
+
+
+def test_attempts_that_a_queue_refused_are_no_part_of_a_hole() -> None:
+    """Of attempts to a full queue, one is taken for lost on its way: the hole is no longer than the time around it."""
+    ms = 1_000_000
+    sent = np.array([0, 100, 110, 120, 130, 140, 400]) * ms
+    arrived = sent + np.array([0, 1000, 1000, 1000, 1000, 1000, 0]) * ms
+    lost = np.array([0, 1, 1, 1, 1, 1, 0])
+    everyone, none = np.zeros(7, dtype=np.int64), np.full(7, -1)
+    recorded = SimpleNamespace(
+        servers=("web",),
+        number={"web": 0},
+        server=everyone,
+        caller=none,
+        sent=sent,
+        arrival=arrived,
+        lost=lost,
+        schedule=(1000 * ms,),
+    )
+    account: Any = SimpleNamespace(recorded=recorded)
+    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([5]))
+    assert hole["at"] == "135 ms"
+    assert hole["share"] == 1.0
+    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([1, 5]))
+    assert hole["share"] == pytest.approx(2 / 5)
 
 
 @pytest.mark.parametrize("kernel", [{"syn": "linux-3.3"}, {"syn": "linux-2.6.32"}])

@@ -48,6 +48,8 @@ def cautious(found: Sequence[Ranked], facts: Facts, experiment: Experiment, tria
         ]
         if polling:
             one = _if_polled(one, sorted(polling), trials)
+        if sharing := [tier for tier in behind if tier in facts.sharing]:
+            one = _if_shared(one, sharing, trials)
         again.append(_if_accounted_for(one, trials))
     return ranked(again)
 
@@ -117,6 +119,35 @@ def _if_opened(one: Ranked, opening: Sequence[str], trials: Trials) -> Ranked:
     return _reaching(one, vlrt, caution + left, trials)
 
 
+def _if_shared(one: Ranked, tiers: Sequence[str], trials: Trials) -> Ranked:
+    """With one pool for all servers of each of these tiers."""
+    shared: dict[tuple[str, ...], Any] = {
+        ("tiers", caller, "calls", callee, "pool_per"): [scope for scope in call.pool_per if scope != "candidate"]
+        for caller, tier in one.experiment.tiers.items()
+        for callee, call in tier.calls.items()
+        if callee in tiers and call.pool_per and "candidate" in call.pool_per
+    }
+    if not shared:
+        return one
+    [outcome] = trials.outcomes([replicated(changed(one.experiment, shared), 0)])
+    if outcome is None:
+        trials.leave("find what is left if all servers share a pool, for {}", [one.words])
+        return one
+    if _holds(one, outcome.vlrt):
+        return one
+    caution = (
+        f"The recording does not show whether callers have a pool for each server of {words.name(tiers[0])}. If all "
+        f"share one, {words.count(outcome.vlrt)} requests take 1 s or more."
+    )
+    return _reaching(one, outcome.vlrt, f"{one.caution} {caution}".strip(), trials)
+
+
+def _holds(one: Ranked, vlrt: int) -> bool:
+    """Whether the interval holds this count, as far as there is one."""
+    low, high = one.effect.vlrt.low, one.effect.vlrt.high
+    return low is None or high is None or low <= vlrt <= high
+
+
 def _if_polled(one: Ranked, calls: Sequence[tuple[str, str]], trials: Trials) -> Ranked:
     polled: dict[tuple[str, ...], Any] = {}
     for caller, callee in calls:
@@ -144,8 +175,7 @@ def _if_accounted_for(one: Ranked, trials: Trials) -> Ranked:
     if outcome is None:
         trials.leave("find what is left without the losses that no cause accounts for, for {}", [one.words])
         return one
-    vlrt = one.effect.vlrt
-    if vlrt.low is None or vlrt.high is None or vlrt.low <= outcome.vlrt <= vlrt.high:
+    if _holds(one, outcome.vlrt):
         return one
     caution = (
         f"The recording does not show why {words.name(unknown[0].place)} lost capacity. If the change ends "

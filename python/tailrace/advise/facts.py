@@ -42,6 +42,8 @@ class Facts:
     servers."""
     opening: tuple[str, ...] = ()
     """Tiers of the twin of which the recording does not show whether calls to them open connections."""
+    sharing: tuple[str, ...] = ()
+    """Tiers of the twin of which the recording does not show whether callers have a pool for each of their servers."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
     rest: Rest = NOTHING

@@ -57,6 +57,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
         opening=tuple(_of(twin, "kept")),
+        sharing=tuple(_of(twin, "shared")),
         spread=_spread(checked),
         rest=rest_of(twin, run),
     )

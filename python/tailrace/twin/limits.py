@@ -150,7 +150,12 @@ class Limits:
             self.unknowns.append(Unknown(f"{key}.pool", held or most, held or None, datum))
             return {"pool": held, "pool_per": ["candidate"] if held and len(callees) > 1 else []}
         first = [pool for pool in pools if pool.caller == pools[0].caller]
-        shared = all(self._shares(caller, callees, first[0].size) for caller in callers)
+        together = [self._together(caller, callees) for caller in callers]
+        shared = all(one == first[0].size for one in together)
+        if not shared and len({pool.callee for pool in first}) > 1 and max(together) < first[0].size:
+            datum = f"whether the pool of {callers[0]} for {callees[0]} holds the calls to all its candidates together"
+            what = f"{key}.pool_per, whether each candidate has a pool of its own"
+            self.unknowns.append(Unknown(what, 0, 1, datum, "shared", self.structure.tier[callees[0]]))
         scopes = list(_scopes(first, shared))
         held = all(self._held_for_visits(caller, callees, first[0].size, scopes) for caller in callers)
         return {"pool": first[0].size, "pool_per": scopes} | ({"for_visit": True} if held else {})
@@ -175,11 +180,12 @@ class Limits:
         most = [Stays.of(part["sent"].to_numpy(), part["end"].to_numpy()).longest for part in parts if len(part)]
         return bool(of_visits["several"].any()) and max(most, default=0) == size
 
-    def _shares(self, caller: str, callees: tuple[str, ...], size: int) -> bool:
-        """Whether one pool serves all candidates: their calls together reached its size and never exceeded it."""
+    def _together(self, caller: str, callees: tuple[str, ...]) -> int:
+        """The most calls of a caller to all candidates together. One pool serves all of them if these reached its size
+        and never exceeded it."""
         recorded = self.account.recorded
         rows = calls(recorded, caller, callees)
-        return Stays.of(recorded.sent[rows], recorded.departure[rows]).longest == size
+        return Stays.of(recorded.sent[rows], recorded.departure[rows]).longest
 
     def _lost(self, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool:
         named = pl.col("caller").is_in(list(callers)) & pl.col("server").is_in(list(callees))

@@ -40,7 +40,8 @@ def _of(account: Account, found: Structure, server: str, late: Times) -> Iterato
         own = late[names[late] == sender]
         sent = np.flatnonzero((recorded.server == recorded.number[server]) & (names == sender))
         lost = np.sort(np.concatenate([_lost(recorded, visit) for visit in own.tolist()]))
-        arrived = np.sort(recorded.arrival[sent])
+        refused = np.setdiff1d(sent[recorded.lost[sent] > 0], own)
+        arrived = np.sort(np.concatenate((recorded.arrival[sent], recorded.sent[refused])))  # the queue refused them
         for stretch in np.split(lost, np.flatnonzero(np.diff(lost) > APART_NS) + 1):
             begin, end = _widened(stretch, arrived)
             if end <= begin:

@@ -43,11 +43,11 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
     """Return which of these visits were late while the kernel counted drops. It counts a drop some time after the
-    packet was sent."""
+    packet was sent. The clock of the samples may be off by as much as one of them lasts."""
     edges = np.concatenate(([0], np.cumsum(_counts(seen, server))))
-    first, last = recorded.steps.at(recorded.sent[late]), recorded.steps.at(recorded.arrival[late])
-    after = max(series.interval_ns for series in seen.view.refusals_of(server)) + REPEATED_NS
-    last = np.maximum(last, recorded.steps.at(recorded.sent[late] + after))
+    interval = max(series.interval_ns for series in seen.view.refusals_of(server))
+    first, last = recorded.steps.at(recorded.sent[late] - interval), recorded.steps.at(recorded.arrival[late])
+    last = np.maximum(last, recorded.steps.at(recorded.sent[late] + interval + REPEATED_NS))
     return np.asarray(edges[last + 1] > edges[first])
 
 
