@@ -3,6 +3,7 @@ tests/golden/readers."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,19 @@ def test_events_of_kubernetes() -> None:
 def test_events_that_are_of_no_jvm_leave_the_place_of_a_jvm_alone(tmp_path: Path) -> None:
     run = readers.read(FILES / "kubernetes" / "events.json", f"app={FILES / 'gclog' / 'jdk17-g1.log'}")
     assert {place for place, *_ in events(run)} == {"app", "app-1", "app-2"}
+
+
+def test_a_watch_of_kubernetes_counts_an_event_once(tmp_path: Path) -> None:
+    watch = FILES / "kubernetes" / "watch.json"
+    want = [("app-1", "k8s Unhealthy", 0, 20_000), ("app-2", "k8s Unhealthy", 0, 1_000)]
+    assert sorted(events(readers.read(watch))) == want
+    objects = [json.loads(line)["object"] for line in watch.read_text().splitlines()]
+    (tmp_path / "w.json").write_text("".join(json.dumps(one, indent=4) for one in objects))
+    assert sorted(events(readers.read(tmp_path / "w.json"))) == want
+    audit = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","requestURI":"/","user":{}}\n'
+    (tmp_path / "audit.json").write_text(audit)
+    with pytest.raises(InputError, match="neither a capture"):
+        readers.read(tmp_path / "audit.json")
 
 
 def test_dumps_of_sockets() -> None:

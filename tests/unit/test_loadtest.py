@@ -48,6 +48,12 @@ def test_the_same_requests_are_read_from_each_format(name: str) -> None:
     assert sorted(found) == sorted(expected)
 
 
+def test_lines_of_k6_with_spaces(tmp_path: Path) -> None:
+    text = (FILES / "k6.json").read_text()
+    (tmp_path / "k6.json").write_text(text.replace('":', '": ').replace(',"', ', "').replace("http: //", "http://"))
+    assert readers.read(tmp_path / "k6.json").requests().collect().equals(read("k6.json").requests().collect())
+
+
 def test_whole_seconds_of_k6_keep_response_times_and_connect_times() -> None:
     run = read("k6.csv")
     took = run.requests().select((pl.col("end") - pl.col("sent")) // MILLISECOND).collect().to_series().sort()

@@ -32,6 +32,15 @@ def test_an_answer_of_prometheus_is_named_by_its_file(tmp_path: Path) -> None:
         readers.read(tmp_path / "answer.json")
 
 
+def test_lines_that_victoriametrics_exports() -> None:
+    samples = readers.read(FILES / "prometheus" / "export.jsonl").samples().collect()
+    busy = [row for row in rows(samples) if row[3] == "cpu_busy"]
+    assert busy == [
+        (15 * SECOND, 15 * SECOND, "10.0.0.3:9100", "cpu_busy", 0.5),
+        (30 * SECOND, 15 * SECOND, "10.0.0.3:9100", "cpu_busy", 0.5),
+    ]
+
+
 def test_the_name_of_a_series_is_its_metric(tmp_path: Path) -> None:
     text = (FILES / "prometheus" / "cpu_busy.json").read_text()
     (tmp_path / "answer.json").write_text(text.replace('"instance"', '"__name__":"procs_running","instance"'))

@@ -1,13 +1,14 @@
-"""Events of Kubernetes (`kubectl get events --all-namespaces -o json`), and how the containers of pods ended before
-(`kubectl get pods --all-namespaces -o json`).
+"""Events of Kubernetes (`kubectl get events --all-namespaces -o json`, also with `-w`), and how the containers of pods
+ended before (`kubectl get pods --all-namespaces -o json`).
 
 ```text
 {"kind": "List", "items": [{"kind": "Event", "reason": "OOMKilling", "involvedObject": {"kind": "Pod", "name": "app-1"},
     "firstTimestamp": "2026-11-20T16:49:00Z", "lastTimestamp": …, "count": 3, "message": "…"}]}
+{"type": "ADDED", "object": {"kind": "Event", …}}         a watch: one after the other, also without "type" and "object"
 ```
 The place is the object's name, and the kind is the reason: `k8s OOMKilling`. Of events that were counted together, the
 first and the last time are known. Of a pod, the last end of each container is known (`k8s OOMKilled`), and when it ran
-again: the event lasts from the one to the other.
+again: the event lasts from the one to the other. A watch shows an event each time it is counted; the last one counts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tailrace.bounds import NAMES
 from tailrace.errors import InputError
 from tailrace.readers.elements import elements, moment, rows, table, text
 from tailrace.readers.happened import Happened
@@ -23,19 +25,31 @@ from tailrace.readers.source import Found, Source, text_head
 _SEEN = re.compile(
     r'"items"\s*:\s*\[\s*\{[\s\S]{0,4000}?"(?:involvedObject|firstTimestamp|kind"\s*:\s*"(?:Event|Pod)")'
 )
+_WATCHED = re.compile(
+    r'\A[\s\ufeff]*\{(?:(?!"items")[\s\S]){0,4000}?"(?:involvedObject|regarding|firstTimestamp|kind"\s*:\s*"Event)"'
+)
+_VERSION = re.compile(r'"apiVersion"\s*:\s*"(?:v1|events\.k8s\.io/v1(?:beta1)?)"')
+"""Not those of audit logs, which are called events as well."""
 _OPENING = re.compile(r'"items"\s*:\s*\[')
-_RESUME = re.compile(r'\{\s*"apiVersion"\s*:')
+_RESUME = re.compile(r'\{\s*"(?:apiVersion|kind|type)"\s*:')
 
 
 def sniff(name: str, head: bytes) -> bool:
     beginning = text_head(head) or ""
-    return beginning.lstrip("\ufeff \r\n\t").startswith("{") and bool(_SEEN.search(beginning))
+    return beginning.lstrip("\ufeff \r\n\t").startswith("{") and bool(_SEEN.search(beginning) or _is_watch(beginning))
+
+
+def _is_watch(beginning: str) -> bool:
+    return bool(_WATCHED.match(beginning) and _VERSION.search(beginning))
 
 
 def read(source: Source) -> Found:
     found, events, pods = Found(), Happened(), 0
-    for _, element in elements(source, found, _RESUME, _OPENING):
+    latest: dict[str, tuple[str, str, int, int, str]] = {}
+    watched = not _SEEN.search(text_head(source.head()) or "")
+    for _, element in elements(source, found, _RESUME, None if watched else _OPENING):
         event = table(element)
+        event = table(event.get("object")) or event
         if event.get("kind") == "Pod":
             pods += 1
             _restarts(source, event, events)
@@ -50,9 +64,16 @@ def read(source: Source) -> Found:
             continue
         place = source.place or text(about.get("name")) or "kubernetes"
         detail = f"{event.get('count') or 1} times: {event.get('message') or event.get('note') or ''}"
-        events.add(place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail)
+        happened = (place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail)
+        known = text(table(event.get("metadata")).get("uid"))
+        if known and (known in latest or len(latest) < NAMES):
+            latest[known] = happened
+        else:
+            events.add(*happened)
         if events.full:
             break
+    for happened in latest.values():
+        events.add(*happened)
     if pods and not len(events):
         found.notes.append(f"{source.path.name}: no container of its {pods} pods ended before")
     elif not len(events):

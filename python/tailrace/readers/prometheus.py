@@ -3,7 +3,9 @@
 ```text
 {"status": "success", "data": {"resultType": "matrix", "result": [
     {"metric": {"__name__": "node_procs_running", "instance": "10.0.0.3:9100"}, "values": [[1795193340, "3"], …]}, …]}}
+{"metric": {"__name__": "node_procs_running", …}, "values": [3, …], "timestamps": [1795193340000, …]}
 ```
+The last form is a line of VictoriaMetrics' `/api/v1/export`, with times in ms.
 The metric is `__name__`; those of node_exporter, cAdvisor, the JVM and others are computed (`counters`). An expression
 has no name: the metric is then the name of the file, if that is a metric of the record (`cpu_busy.json`). A value of an
 expression is taken as that of the time since the one before, which is the step of the query.
@@ -12,6 +14,7 @@ expression is taken as that of the time since the one before, which is the step 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from tailrace import units
@@ -24,20 +27,22 @@ from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
 _SEEN = re.compile(r'\A[\s\ufeff]*\{\s*"status"\s*:\s*"success"[\s\S]{0,400}?"resultType"\s*:\s*"matrix"')
+_EXPORTED = re.compile(r'\A[\s\ufeff]*\{\s*"metric"\s*:\s*\{[^{}]{0,8000}\}\s*,\s*"values"\s*:\s*\[[^"\[\]{}]{0,50}')
 _OPENING = re.compile(r'"result"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"metric"\s*:')
 
 
 def sniff(name: str, head: bytes) -> bool:
     beginning = text_head(head)
-    return beginning is not None and bool(_SEEN.search(beginning))
+    return beginning is not None and bool(_SEEN.search(beginning) or _EXPORTED.match(beginning))
 
 
 def read(source: Source) -> Found:
     found, samples, points = Found(), Sampled(), Counters()
     stem = source.path.name.split(".")[0]
     named = stem if metrics.standard_name(stem)[0] in METRICS else None
-    for _, element in elements(source, found, _RESUME, _OPENING):
+    exported = _EXPORTED.match(text_head(source.head()) or "")
+    for _, element in elements(source, found, _RESUME, None if exported else _OPENING):
         series = table(element)
         labels = table(series.get("metric"))
         metric = text(labels.get("__name__")) or named
@@ -50,10 +55,10 @@ def read(source: Source) -> Found:
         known = {name: found_text for name, value in labels.items() if (found_text := text(value))}
         place = source.place or counters.place_of(metric, known, "prometheus")
         counted, of = counters.known(metric), counters.series_of(known)
-        for moment, value in _values(series):
+        for seconds, value in _values(series):
             if samples.full or points.full:
                 break
-            stamp = round((number(moment) or 0) * 1000) * units.MILLISECOND
+            stamp = round(seconds * 1000) * units.MILLISECOND
             if counted:
                 points.add(place, metric, of, stamp, number(value))
             else:
@@ -65,6 +70,12 @@ def read(source: Source) -> Found:
     return found
 
 
-def _values(series: dict[str, Any]) -> list[list[Any]]:
-    values = series.get("values")
-    return [pair for pair in values if isinstance(pair, list) and len(pair) == 2] if isinstance(values, list) else []
+def _values(series: dict[str, Any]) -> Iterator[tuple[float, Any]]:
+    """Unix time in s, and value."""
+    values, stamps = series.get("values"), series.get("timestamps")
+    if not isinstance(values, list):
+        return
+    if isinstance(stamps, list):
+        yield from (((number(stamp) or 0) / 1000, value) for stamp, value in zip(stamps, values, strict=False))
+        return
+    yield from ((number(pair[0]) or 0, pair[1]) for pair in values if isinstance(pair, list) and len(pair) == 2)

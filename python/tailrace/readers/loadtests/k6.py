@@ -19,8 +19,8 @@ from tailrace.readers.layout import named_rows
 from tailrace.readers.loadtests.sent import Form, Sent, outcome
 from tailrace.readers.source import Found, Source
 
-_JSON = re.compile(r'\A\s*\{(?:"metric":"[^"]*",)?"type":"(?:Metric|Point)",')
-_RESUME = re.compile(r'\{"(?:type|metric)":')
+_JSON = re.compile(r'\A\s*\{\s*(?:"metric"\s*:\s*"[^"]*"\s*,\s*)?"type"\s*:\s*"(?:Metric|Point)"\s*,')
+_RESUME = re.compile(r'\{\s*"(?:type|metric)"\s*:')
 _CSV = re.compile(r"\A\ufeff?(?:metric_name|metric),timestamp,(?:metric_value|value),")
 
 Point = tuple[int, str, str, float | None, Mapping[str, str]]
