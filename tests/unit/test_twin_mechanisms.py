@@ -17,10 +17,11 @@ from tailrace.diagnosis.queues import Stays
 from tailrace.experiment import losses
 from tailrace.experiment.kernels import schedule
 from tailrace.study.intervals import of_one_more
-from tailrace.twin import demands, paths
+from tailrace.twin import demands, equals, paths
 from tailrace.twin.demands import Demand
 from tailrace.twin.gate import _counted
 from tailrace.twin.machines import Machines
+from tailrace.twin.outcome import Outcome
 from tailrace.twin.spread import needed
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Kind, Tree
@@ -210,6 +211,23 @@ def test_attempts_that_a_queue_refused_are_no_part_of_a_hole() -> None:
     assert hole["share"] == 1.0
     [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([1, 5]))
     assert hole["share"] == pytest.approx(2 / 5)
+
+
+def test_equal_candidates_are_compared_in_the_order_of_their_queues(tmp_path: Path) -> None:
+    call = {"kept": True, "pool": 50, "policy": "total_request"}
+    tiers = {"web": {"workers": 40, "backlog": 16, "calls": {"db": call}}, "db": {"workers": 50, "count": 3}}
+    pages = {"page": {"at": {"web": {"compute": "500 us", "calls": {"query": 1}}}}}
+    pages |= {"query": {"at": {"db": {"compute": "500 us"}}}}
+    freeze = {"kind": "freeze", "at": "5 s", "for": "700 ms", "place": "db2"}
+    found = twin.learn(recorded(tmp_path, tiers=tiers, interactions=pages, stalls=[freeze]))
+    sets = equals.equals(found)
+    assert sets == [{"db1": "db1", "db3": "db3"}]  # db2 lost capacity
+    none: Any = np.array([], dtype=np.int64)
+    then = Outcome(9, none, {}, {"db3": 4}, {"web": 9, "db1": 2, "db2": 30, "db3": 20})
+    run = Outcome(9, none, {}, {"db1": 5}, {"web": 9, "db1": 19, "db2": 31, "db3": 3})
+    again = equals.interchanged(then, run, sets)
+    assert again.longest == {"web": 9, "db3": 19, "db2": 31, "db1": 3}
+    assert again.drops == {"db3": 5}
 
 
 @pytest.mark.parametrize("kernel", [{"syn": "linux-3.3"}, {"syn": "linux-2.6.32"}])

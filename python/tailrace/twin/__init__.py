@@ -18,6 +18,7 @@ stops      whether what takes capacity stops the processes of a server
 model      the twin and its files
 cutting    the part of a long recording that a change can matter in
 outcome    what became of the requests of a run
+equals     candidates of a balancer that nothing tells apart
 spread     how much runs of a twin differ
 gate       whether the twin repeats the recording
 """

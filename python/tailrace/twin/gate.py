@@ -16,6 +16,7 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis.queues import Times
 from tailrace.experiment import Experiment, places
 from tailrace.study.intervals import of_one_more
+from tailrace.twin.equals import equals, interchanged
 from tailrace.twin.model import Twin
 from tailrace.twin.outcome import Outcome, alike, matched, outcome
 from tailrace.twin.spread import REPLICATIONS, needed
@@ -106,6 +107,8 @@ def gate(twin: Twin, run: Dataset | str | PathLike[str], progress: Progress | No
             found.append(one)
             if progress:
                 progress(number + 1, len(variants))
+    sets = equals(twin)
+    found = [interchanged(recorded, one, sets) for one in found]
     return Gate(tuple(_rows(twin, recorded, found)), recorded, tuple(found))
 
 
