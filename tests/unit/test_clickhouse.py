@@ -157,3 +157,21 @@ def test_only_clickhouse_takes_tables(tmp_path: Path) -> None:
         loading.load(run, "clickhouse://127.0.0.1:9", "a`b", "run")
     with pytest.raises(InputError, match="does not answer"):
         loading.load(run, "clickhouse://127.0.0.1:9", "tailrace", "run")
+
+
+def test_a_run_is_loaded_into_a_folder_of_chdb(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("chdb")
+    run, url = run_folder(), f"chdb://{tmp_path}/db"
+    for _ in range(2):
+        words = ["load-table", str(run), "--engine", url, "--name", "a run's\\name"]
+        code = perform(words)
+    assert code == 2
+    assert "already" in capfd.readouterr().err
+    there = engines.windows("tailrace.visits", engine=url)
+    here = engines.windows(run, queue_max=False, percentiles=False)
+    texts = pl.col("server").cast(pl.String)
+    assert_frame_equal(there.with_columns(texts), here.with_columns(texts), check_exact=True)
+    assert perform(["load-table", str(run), "--engine", "chdb://"]) == 2
+    assert "chdb:///FOLDER" in capfd.readouterr().err
+    assert perform(["load-table", str(run), "--engine", "chdb:///proc/nowhere"]) == 2
+    assert "cannot be opened" in capfd.readouterr().err

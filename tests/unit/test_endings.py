@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from tailrace import cli
+from tailrace.cli import apart
+
 PROGRAM = """
 import signal, sys
 from tailrace import endings
@@ -40,3 +43,20 @@ def test_the_signals_that_end_a_program(
             if at not in ignored:
                 assert program.stdout.readline() == f"{number.name}\n"
         assert program.communicate("\n", timeout=20)[0] == f"{afterwards}\n"
+
+
+@pytest.mark.parametrize(("before", "meanwhile"), [("default_int_handler", "SIG_DFL"), ("SIG_IGN", "SIG_IGN")])
+def test_ctrl_c_during_the_imports_shows_no_traceback(before: str, meanwhile: str) -> None:
+    program = (
+        f"import signal; signal.signal(signal.SIGINT, signal.{before}); import tailrace.__main__; "
+        f"assert signal.getsignal(signal.SIGINT) is signal.{meanwhile}"
+    )
+    assert subprocess.run((sys.executable, "-c", program)).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_worker_that_a_signal_ends_at_its_start_was_interrupted(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._ended(apart.End(128 + signal.Signals[name], name)) == cli.INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err

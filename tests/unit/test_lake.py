@@ -89,6 +89,18 @@ def test_an_object_that_does_not_come_is_an_error_with_its_name(
     assert "/hour1/visits.parquet" in str(raised.value)
 
 
+def test_a_store_that_falls_silent_in_a_footer_is_an_error(
+    scheme: str, day: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake, "PIECE_S", 2)
+    faults = {f"{day.name}/hour{hour}/visits.parquet": SILENT for hour in range(HOURS)}
+    with (
+        store(STORES[scheme], day.parent, faults) as options,
+        pytest.raises(InputError, match=r"did not answer|cannot be read"),
+    ):
+        lake.tables(f"{scheme}{day.name}?{options}", Plan(SECOND, begin=T0))
+
+
 @pytest.mark.parametrize("kept", [0, 4, 0.5, 0.99])
 def test_a_damaged_object_is_an_error_with_its_name(kept: float, scheme: str, day: Path, tmp_path: Path) -> None:
     shutil.copytree(day, tmp_path / "damaged")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tailrace.errors import TailraceError
 
 WRONG_USE, OWN_FAULT, INTERRUPTED = 2, 70, 130
+STOPPING = ("SIGHUP", "SIGINT", "SIGTERM")
 TRACEBACK = "TAILRACE_TRACEBACK"
 """The environment variable that shows the traceback of a fault."""
 
@@ -36,9 +37,9 @@ def main() -> NoReturn:
         native = apart.work() if apart.possible(words) else screen.nowhere()
     if isinstance(native, apart.End):
         sys.exit(_ended(native))
-    screen.prepare(native=native)
-    endings.handle(signal.default_int_handler)
     try:
+        endings.handle(signal.default_int_handler)
+        screen.prepare(native=native)
         confinement.begin()
         code = perform(words)
     except KeyboardInterrupt:  # a second interrupt, while the first was being reported
@@ -51,6 +52,8 @@ def _ended(end: apart.End) -> int:
     if not end.signal:
         return end.code
     screen.prepare(native=None)
+    if end.signal in STOPPING:  # it came before the worker had its handlers
+        return _told(KeyboardInterrupt())
     if "memory allocation" in end.said:
         return _told(MemoryError())
     if end.signal == "SIGKILL":

@@ -17,7 +17,9 @@ EPILOG = (
 
 def load_table(
     run: Run,
-    engine: Annotated[str, typer.Option(metavar="URL", help="clickhouse://[USER@]HOST[:PORT], or clickhouses://….")],
+    engine: Annotated[
+        str, typer.Option(metavar="URL", help="clickhouse://[USER@]HOST[:PORT], clickhouses://…, or chdb:///FOLDER.")
+    ],
     database: Annotated[str, typer.Option(metavar="NAME", help="Made if it is missing.")] = "tailrace",
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of the run, in the column `run`. Default: that of its folder.")

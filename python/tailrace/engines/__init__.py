@@ -67,6 +67,17 @@ class Reducing(Protocol):
         """The answer to SQL; values come as texts or as they are."""
 
 
+@runtime_checkable
+class Storing(Reducing, Protocol):
+    """A database that takes tables."""
+
+    def order(self, statement: str, source: str) -> None:
+        """SQL without an answer."""
+
+    def insert(self, table: str, content: bytes) -> None:
+        """Append rows in TabSeparated to a table, whose name is quoted."""
+
+
 def opened(url: str) -> Mapping | Reducing:
     """The engine of a URL. Raises UsageError for an unknown one, and for a library that is missing."""
     parts = urlsplit(url)

@@ -81,6 +81,12 @@ class Engine:
     def rows(self, query: str, source: str) -> pl.DataFrame:
         return table(self.send(query.encode(), SETTINGS, source))
 
+    def order(self, statement: str, source: str) -> None:
+        self.send(statement.encode(), {}, source)
+
+    def insert(self, table: str, content: bytes) -> None:
+        self.send(content, {"query": f"INSERT INTO {table} FORMAT TabSeparated"}, table)
+
     def send(self, body: bytes, settings: dict[str, str], source: str) -> bytes:
         url = f"{self._url}?{urllib.parse.urlencode(settings)}"
         headers = {"X-ClickHouse-User": self._user, "X-ClickHouse-Key": os.environ.get(PASSWORD, "")}

@@ -197,13 +197,14 @@ def _iceberg(location: str) -> list[str]:
 def _may_have(path: str, plan: Plan) -> bool:
     if plan.begin is None and plan.end is None:
         return True
-    import pyarrow.parquet as pq
+    from pyarrow.dataset import ParquetFileFormat
+    from pyarrow.fs import LocalFileSystem
 
-    if urlsplit(path).scheme in STORES:
-        system, name = _opened(path)
-        footer = pq.read_metadata(name, filesystem=system)
-    else:
-        footer = pq.read_metadata(path)
+    system, name = _opened(path) if urlsplit(path).scheme in STORES else (LocalFileSystem(), path)
+    # `parquet.read_metadata` would keep Python's lock while Google's library waits, and `patiently` with it.
+    file = ParquetFileFormat().make_fragment(name, filesystem=system)
+    file.ensure_complete_metadata()
+    footer = file.metadata
     arrivals, departures = _extent(footer, "arrival"), _extent(footer, "departure")
     too_early = plan.begin is not None and departures is not None and departures[1] < plan.begin - plan.window_ns
     too_late = plan.end is not None and arrivals is not None and arrivals[0] >= plan.end + plan.window_ns

@@ -27,23 +27,22 @@ def load(run: Dataset, engine: str, database: str, name: str) -> dict[str, int]:
     """Append the tables of a run folder to those of a database, which are made if they are missing. Each row gets the
     run's name in the column `run`. Returns the rows of each table. Raises UsageError if that run is there already."""
     server = engines.opened(engine)
-    if not isinstance(server, clickhouse.Engine):
-        raise UsageError(f"--engine {engine}: expected clickhouse://HOST or clickhouses://HOST")
+    if not isinstance(server, engines.Storing):
+        raise UsageError(f"--engine {engine}: expected clickhouse://HOST, clickhouses://HOST or chdb:///FOLDER")
     quoted = clickhouse.name(database)
-    server.send(f"CREATE DATABASE IF NOT EXISTS {quoted}".encode(), {}, database)
+    server.order(f"CREATE DATABASE IF NOT EXISTS {quoted}", database)
     done = {}
     for table in TABLES.values():
         if not run.has(table.name):
             continue
         target = f"{quoted}.`{table.name}`"
-        server.send(_made(target, table).encode(), {}, target)
+        server.order(_made(target, table), target)
         count = f"SELECT count() AS rows FROM {target} WHERE run = {clickhouse.literal(name)}"
-        if server.rows(count, target).item() != "0":
+        if str(server.rows(count, target).item()) != "0":
             raise UsageError(f"{database}.{table.name} has a run {name} already", advice="choose another --name")
         done[table.name] = 0
         for rows in _pieces(run, table):
-            insert = {"query": f"INSERT INTO {target} FORMAT TabSeparated"}
-            server.send(_written(rows, name), insert, target)
+            server.insert(target, _written(rows, name))
             done[table.name] += rows.height
     return done
 
