@@ -188,6 +188,15 @@ def load_worker(plan: str, log: str, tell: Callable[[str], bool]) -> str:
 def load_tables(logs: list[str], folder: str, progress: Callable[[int, int], None] | None = None) -> str:
     """The logs of all workers of a load as `folder`/{requests,events}.parquet; returns JSON, the rows of each."""
 
+def rejoined(begin: object, end: object, sent: object, departure: object, parent: object) -> list[int]:
+    """Give calls without a parent to visits that lack a call, of visits that make exactly one.
+
+    All columns are int64, in nanoseconds: `begin` and `end` of the visits, `sent` and `departure` of the calls.
+    `parent` is the known visit of each call, or -1. A call may go to another visit than its known one if more calls
+    have a visit then. Return the visit of each call, or -1.
+    ValueError: columns of unequal length.
+    """
+
 def agreement(
     policy: str, candidates: int, chosen: object, ready: object, sent: object, departure: object, bytes: object
 ) -> tuple[int, int, float]:

@@ -469,6 +469,25 @@ def test_a_servers_own_pressure_distinguishes_a_stop_from_waiting_for_a_cpu(
     assert cause(diagnose(memory)) == expected
 
 
+@pytest.mark.parametrize(
+    ("woken", "pressures", "expected"),
+    [
+        (0.0, ("psi_io", "psi_memory"), "freeze"),
+        (0.001, ("psi_io", "psi_memory"), "lock"),
+        (0.001, ("psi_io",), "unknown"),
+    ],
+    ids=["stopped", "a thread runs now and then", "a wait for memory is not excluded"],
+)
+def test_a_server_that_runs_now_and_then_was_not_stopped(
+    woken: float, pressures: tuple[str, ...], expected: str
+) -> None:
+    memory = system(Slow("app", 4.0, 4.6)).without("samples")
+    memory = memory.sample("app", "cpu_busy", 0.4, (4.0, 4.6, 0.0), (4.25, 4.3, 0.4 + woken))
+    for metric in pressures:
+        memory = memory.sample("app", metric, 0.0)
+    assert cause(diagnose(memory)) == expected
+
+
 @pytest.mark.parametrize(("busier", "expected"), [(0.98, "unknown"), (0.35, "freeze")])
 def test_a_small_server_beside_a_place_that_is_full_may_have_waited_for_its_cpu(busier: float, expected: str) -> None:
     memory = system(Slow("app", 4.0, 4.8, speed=0.01, cpu=0.0)).without("samples")

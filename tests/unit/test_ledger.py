@@ -192,6 +192,7 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
             ("app", "db"),
             server,
             parent,
+            np.where(parent < 0, -1, 0),
             start,
             start,
             start,

@@ -1,6 +1,7 @@
 //! Python bindings.
 use pyo3::prelude::*;
 
+mod callgraph;
 mod choices;
 mod decode;
 mod export;
@@ -50,6 +51,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(names::without_rare_words, m)?)?;
     m.add_class::<replay::Replay>()?;
     m.add_class::<replay::Section>()?;
+    m.add_function(wrap_pyfunction!(callgraph::rejoined, m)?)?;
     m.add_function(wrap_pyfunction!(choices::agreement, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::reduce, m)?)?;
     m.add_function(wrap_pyfunction!(reduce::partial, m)?)?;

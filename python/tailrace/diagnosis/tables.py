@@ -35,7 +35,7 @@ class Tables(Protocol):
 
 def look(tables: Tables, window_ns: int) -> View:
     requests = _requests(tables)
-    stays, calls, lossy = _visits(tables)
+    stays, calls, lossy, callers = _visits(tables)
     of_calls = [each for callees in calls.values() for each in callees.values()]
     whole = Stays.of(requests["sent"].to_numpy(), requests["end"].to_numpy())
     clock = clock_of([whole, *stays.values(), *of_calls])
@@ -55,6 +55,7 @@ def look(tables: Tables, window_ns: int) -> View:
         _events(tables, clock),
         tables.topology,
         _on(clock, tables.visits(), "sent", "arrival", "start", "first_byte", "departure"),
+        callers,
         tables.connections,
         clock,
         clock.idle(int(np.median(np.diff(whole.arrivals))) if len(whole.arrivals) > 1 else 0),
@@ -103,7 +104,7 @@ def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
     return requests.with_columns(twice=twice).with_columns(given_up=pl.col("given_up") & ~pl.col("twice") & ~answered)
 
 
-def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame]:
+def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame, dict[str, str]]:
     lazy = tables.visits()
     lossy = (
         lazy.filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
@@ -113,18 +114,20 @@ def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays
         .sort("sent")
     )
     visits = _inside_from(lazy) if (lossy["data_drops"] > 0).any() else lazy
-    names = pl.col("server", "caller").cast(pl.Categorical)
-    inside = visits.select(names, "sent", "arrival", "departure").collect()
+    columns = pl.col("server", "caller").cast(pl.Categorical), pl.col("sent", "arrival", "departure")
+    inside = visits.select(*columns).collect()
     stays = {
         server: Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy())
         for (server,), rows in inside.partition_by("server", as_dict=True).items()
     }
-    calling = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), tables.topology, stays)
+    callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), tables.topology, stays)
+    names = {"caller": pl.Categorical, "name": pl.String}
+    calling = pl.DataFrame({"caller": list(callers), "name": list(callers.values())}, names)
     by_servers = inside.join(calling, on="caller", maintain_order="left")
     calls: dict[str, dict[str, Stays]] = {}
     for (name, server), rows in by_servers.partition_by("name", "server", as_dict=True).items():
         calls.setdefault(name, {})[server] = Stays.of(rows["sent"].to_numpy(), rows["departure"].to_numpy())
-    return stays, calls, lossy
+    return stays, calls, lossy, callers
 
 
 def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
@@ -141,9 +144,9 @@ def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
     return known.with_columns(arrival=pl.when(called).then(inside).otherwise(pl.col("arrival")))
 
 
-def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> pl.DataFrame:
-    """Return the callers that are servers, and the `name` of each. A caller is a server if it has the name of one, or
-    is a host on which only one server runs."""
+def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> dict[str, str]:
+    """Return the callers that are servers, and the server's name for each. A caller is a server if it has the name of
+    one, or is a host on which only one server runs."""
     on_host: dict[str, list[str]] = {}
     for name in stays:
         on_host.setdefault(name.rpartition(":")[0].strip("[]"), []).append(name)
@@ -157,8 +160,7 @@ def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> 
             found[caller] = server.name
         elif len(alone) == 1:
             found[caller] = alone[0]
-    names = {"caller": pl.Categorical, "name": pl.String}
-    return pl.DataFrame({"caller": list(found), "name": list(found.values())}, names)
+    return found
 
 
 def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:

@@ -60,6 +60,8 @@ class View:
     """This maps each kind of event to pairs of a place and its intervals."""
     topology: Topology
     visits: pl.LazyFrame
+    callers: dict[str, str]
+    """This maps each recorded name of a caller, such as its address, to the server that it is."""
     connections: Connections
     """This shows what happened to the connections that are not visits."""
     clock: Clock = REAL

@@ -18,6 +18,7 @@ from tailrace.testbed.program import command, where
 
 BYTES = 1 << 30
 """More than the memory of a server: Tomcat and MariaDB have some hundred MiB each."""
+PAGE = 4096
 READS = 3000
 """Per second: what a general-purpose volume of a cloud serves (gp3 of Amazon EBS without an extra). With the
 200 of a hard disk, Tomcat needed half a minute to come back after it had lost half of its memory."""
@@ -54,6 +55,13 @@ def up(ledger: Ledger, file: Path) -> None:
     finally:
         disk.detach(device)
     disk.throttle("read_iops", Path(device).stat().st_rdev, READS)
+
+
+def pages_read() -> int:
+    """How many pages the kernel has read back from these disks. For the limit of READS, each page is one read."""
+    files = (Path("/sys/class/block", Path(device).name, "stat") for device in _devices())
+    sectors = sum(int(file.read_text().split()[2]) for file in files)  # of 512 bytes (kernel documentation, block/stat)
+    return sectors * 512 // PAGE
 
 
 def remove(path: str, known: str | None) -> bool:

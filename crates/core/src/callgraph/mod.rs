@@ -28,6 +28,7 @@ pub mod lane;
 pub mod linker;
 pub mod machines;
 pub mod model;
+pub mod rejoin;
 mod reorder;
 pub mod report;
 mod stays;

@@ -22,6 +22,10 @@ macro_rules! scribe {
                 .attempt
                 .as_ref()
                 .map_or(0, |attempt| attempt.answer_repeats),
+            data_arrived: $self
+                .attempt
+                .as_ref()
+                .map_or(crate::record::NO_TIME, |attempt| attempt.data_arrived),
             opaque: None,
             refused: Vec::new(),
         }

@@ -174,6 +174,8 @@ pub struct Scribe<'a> {
     /// Losses after the SYN so far: repeats of the first bytes, and of the SYN-ACK.
     pub data_repeats: u8,
     pub answer_repeats: u8,
+    /// When the client's first bytes reached the server, if they were lost before.
+    pub data_arrived: i64,
     /// Set when the protocol gives up.
     pub opaque: Option<&'static str>,
     /// What it could not read.
@@ -194,6 +196,11 @@ impl Scribe<'_> {
         let lost_first = if exchange.first { repeats } else { 0 };
         let arrival = opening.map_or(exchange.begin, |o| o.arrival(exchange.begin));
         let arrival = arrival.max(exchange.arrived);
+        let arrival = if exchange.first {
+            arrival.max(self.data_arrived)
+        } else {
+            arrival
+        };
         let visit = Visit {
             visit: NO_ID,
             server: self.parties.server,

@@ -99,7 +99,11 @@ impl Network {
             let waits =
                 usize::try_from(self.follows[visit]).is_ok_and(|before| sent[before] < NEVER);
             if self.visits.parent[visit] < 0 && time < NEVER && !waits {
-                roots.push((state.is_sent(visit as u32, time), visit as u32));
+                match self.pools.get(self.pool[visit] as usize) {
+                    // A call whose parent is not known needs a connection as the others do.
+                    Some(_) => state.at(time, Event::Sends(visit as u32)),
+                    None => roots.push((state.is_sent(visit as u32, time), visit as u32)),
+                }
             }
         }
         for (visit, &before) in self.follows.iter().enumerate() {

@@ -25,7 +25,7 @@ def decide(seen: Seen, removable: Removable) -> None:
     servers = [number for number, name in enumerate(recorded.servers) if _may_starve(seen, name)]
     if not servers:
         return
-    slow = (recorded.parent < 0) & (recorded.departure - recorded.sent >= seen.slow.threshold_ns)
+    slow = recorded.asked & (recorded.departure - recorded.sent >= seen.slow.threshold_ns)
 
     def apart() -> int:
         return int((removable.whole().slow(frozenset()) != slow).sum())

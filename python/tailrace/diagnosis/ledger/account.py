@@ -25,12 +25,12 @@ from tailrace.diagnosis.ledger.losses import (
     Cause,
     Loss,
     Seen,
+    freeze,
     lock,
     neighbour,
     overhead,
     turns,
 )
-from tailrace.diagnosis.ledger.losses.freeze import CAUSE as FREEZE
 from tailrace.diagnosis.ledger.losses.loss import EXPECTED, blur
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.policies import Routes
@@ -118,7 +118,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     routes = policies.routes(seen.view, recorded)
     seen = replace(seen, recorded_visits=recorded, called=routes.waited.ready)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
-    recorded = delays.after_pauses(recorded, (loss.delays for loss in losses.values() if loss.delays is not None))
+    held_up = [loss.delays for loss in losses.values() if loss.delays is not None]
+    free, recorded = delays.free(recorded, held_up), delays.after_pauses(recorded, held_up)
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
     for (_, server), loss in losses.items():
         prior[recorded.number[server]] -= loss.share
@@ -142,7 +143,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
         number = recorded.number[server]
         at_work = seen.view.own_queue(server, recorded.steps.middles) >= 1
         _charge(account, number, _possible(seen, server, losses), at_work)
-        _charge_rest(seen, account, number, prior, calm)
+        _charge_rest(seen, account, number, prior, calm, free)
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
     return account
@@ -251,7 +252,7 @@ def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: ND
     account.taken |= {line: took * fits for line, took in wanted.items()}
 
 
-def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm: Flags) -> None:
+def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm: Flags, free: Shares) -> None:
     """Charge what no recorded cause accounts for. This applies only where the server's queue is long and the loss
     exceeds the random variation of the service demands of the visits inside."""
     server = account.recorded.servers[number]
@@ -276,12 +277,14 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
         whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
         if whole > max(chance, SHORTEST_NS):
             sure[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
-    rest = np.where((rest >= LEAST_LOSS) & ~_waits(seen, account, server), np.clip(rest, 0.0, 1.0), 0.0) * kept
+    rest = np.where((rest >= LEAST_LOSS) & ~_waits(seen, account, server, free), np.clip(rest, 0.0, 1.0), 0.0) * kept
     for cause, part in _names(seen, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
         # If a server used no CPU, samples show that it was slow.
-        took = part if cause == FREEZE else part * sure
+        took = part if cause in (freeze.CAUSE, lock.CAUSE) else part * sure
         if took.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
+            if cause == lock.CAUSE:
+                account.losses.setdefault((cause, server), Loss(took, place=lock.VISITS))
 
 
 def _silent(seen: Seen, server: str) -> NDArray[np.bool_]:
@@ -297,12 +300,12 @@ def _silent(seen: Seen, server: str) -> NDArray[np.bool_]:
     return np.asarray(inside & (after > 0) & (after < len(left)) & (gap * usual >= EXPECTED))
 
 
-def _waits(seen: Seen, account: Account, server: str) -> NDArray[np.bool_]:
+def _waits(seen: Seen, account: Account, server: str, free: Shares) -> NDArray[np.bool_]:
     """Return the steps in which the server had calls open, and a server behind it with visits inside lacked most of its
-    capacity."""
+    capacity, or most calls to one were held up."""
     number, middles = account.recorded.number, account.recorded.steps.middles
     behind = [
-        np.where(seen.view.stays[name].queue(middles) >= 1, account.capacity[number[name]], 1.0)
+        np.where(seen.view.stays[name].queue(middles) >= 1, account.capacity[number[name]], 1.0) * free[number[name]]
         for name in seen.view.downstream_of(server)
         if name in number
     ]
@@ -311,20 +314,20 @@ def _waits(seen: Seen, account: Account, server: str) -> NDArray[np.bool_]:
 
 
 def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Shares]:
-    """Name the cause of the rest. A server that lacked capacity while it used no CPU was stopped, or all of it waited
-    for a lock. It lacked all that was `left` to it."""
+    """Name the cause of the rest. A server that lacked capacity while it used no CPU was stopped. If it used a little,
+    it slept, and all of it waited for a lock. It lacked all that was `left` to it."""
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own:
         return {UNKNOWN: rest}
     lacks = rest >= MOST
     unused = lacks & seen.unused(own[0]) & ~_may_lack_a_cpu(seen, server) & ~turns.may_wait(seen, server)
-    still = np.zeros(len(rest), dtype=bool)
+    still, slept = np.zeros(len(rest), dtype=bool), np.zeros(len(rest), dtype=bool)
     for begin, end in _stretches(unused, JOINED):
         steps = np.arange(begin, end)
         if len(steps) * STEP_NS >= own[0].interval_ns and not _slept(seen, server, steps[unused[begin:end]]):
             # The samples at its edges also contain what it used before and after, but while it stood still none left.
             around = _without_answers(seen, server, begin, end, blur(own[0]))
-            still[around] |= lacks[around]
+            (slept if freeze.ran(seen, own[0], begin, end) else still)[around] |= lacks[around]
     full = seen.at(own[0]) >= AT_WORK * own[0].capacity
     inside = seen.view.own_queue(server, seen.steps.middles)
     at_work = full & ~still & (inside > 1)
@@ -333,8 +336,10 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
         if overhead.grows(rest[at_work], inside[at_work].astype(np.float64))
         else np.zeros(len(rest), dtype=bool)
     )
-    named = {FREEZE: np.where(still, left, 0.0), overhead.CAUSE: np.where(crowded, rest, 0.0)}
-    return named | {UNKNOWN: np.where(still | crowded, 0.0, rest)}
+    slept &= ~still & lock.is_all_left(seen.view, server)
+    named = {freeze.CAUSE: np.where(still, left, 0.0), lock.CAUSE: np.where(slept, left, 0.0)}
+    named |= {overhead.CAUSE: np.where(crowded & ~slept, rest, 0.0)}
+    return named | {UNKNOWN: np.where(still | slept | crowded, 0.0, rest)}
 
 
 def _without_answers(seen: Seen, server: str, begin: int, end: int, most: int) -> slice:

@@ -37,7 +37,7 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
     """Return the visits that are requests of clients beyond the usual number. `calm` says which steps are calm. Visits
     that were `repeated` do not count, because they came only because others were slow. Connections on which a client
     sent nothing are no requests."""
-    asked = (recorded.parent < 0) & ~recorded.names.are(silences.NAME)
+    asked = recorded.asked & ~recorded.names.are(silences.NAME)
     roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     heavy = _heavy(recorded, calm, roots)

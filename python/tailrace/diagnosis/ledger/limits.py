@@ -104,7 +104,10 @@ def pools(view: View, recorded: Recorded, balancers: Collection[str]) -> Pools:
 def _of_kind(recorded: Recorded, kind: Kind) -> Times:
     (caller, callee), asked = kind
     its = calls(recorded, caller, (callee,))
-    return its[np.isin(recorded.names[recorded.parent[its]], list(asked))] if asked else its
+    if not asked:
+        return its
+    its = its[recorded.parent[its] >= 0]
+    return its[np.isin(recorded.names[recorded.parent[its]], list(asked))]
 
 
 def _shared(

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger import silences
+from tailrace.diagnosis.ledger import orphans, silences
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.ledger.workers import taken, workers
 from tailrace.diagnosis.queues import Times
@@ -83,6 +83,8 @@ class Recorded:
     servers: tuple[str, ...]
     server: Numbers
     parent: Times
+    caller: Times
+    """This is the number of the calling server, or -1 for a client. It is known for some visits without a parent."""
     sent: Times
     arrival: Times
     start: Times
@@ -141,9 +143,9 @@ class Recorded:
         return found
 
     @cached_property
-    def caller(self) -> Times:
-        """Return the number of the calling server, or -1."""
-        return np.where(self.parent >= 0, self.server[np.maximum(self.parent, 0)].astype(np.int64), -1)
+    def asked(self) -> NDArray[np.bool_]:
+        """Return which visits a client asked for. A call of a server whose parent is not known is none of them."""
+        return (self.parent < 0) & (self.caller < 0)
 
 
 def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | None:
@@ -168,12 +170,14 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     counts = np.array([workers(view, name) for name in servers], dtype=np.uint32)
     start = np.clip(steps.shortened(_start(rows, server, counts)), times["arrival"], times["departure"])
     client = _clients(view, rows)
+    parent = _parents(rows)
     groups, group = _groups(server, Names.of(rows["interaction"].fill_null("")))
-    return Recorded(
+    found = Recorded(
         steps,
         servers,
         server,
-        _parents(rows),
+        parent,
+        _callers(view, rows, server, parent),
         times["sent"],
         times["arrival"],
         start,
@@ -190,6 +194,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         counts,
         rows["bytes"].to_numpy(),
     )
+    return orphans.joined(found)
 
 
 def _schedules(view: View) -> tuple[str, ...]:
@@ -293,6 +298,17 @@ def _parents(rows: pl.DataFrame) -> Times:
     # A parent that was not recorded does not count, and no visit is its own parent.
     called = (ids[at] == wanted) & (at != np.arange(len(ids)))
     return np.where(called, at, -1).astype(np.int64)
+
+
+def _callers(view: View, rows: pl.DataFrame, server: Numbers, parent: Times) -> Times:
+    """Return the calling server of each visit: that of its parent, or the one that its address shows where the
+    recording does not show the parent."""
+    number = {name: i for i, name in enumerate(view.servers)}
+    labels = Names.of(rows["caller"].fill_null(""))
+    by_label = np.array([number.get(view.callers.get(label, ""), -1) for label in labels.labels.tolist()])
+    shown = by_label[labels.number]
+    is_call = rows["request"].is_null().to_numpy() & (shown != server)
+    return np.where(parent >= 0, server[parent].astype(np.int64), np.where(is_call, shown, -1))
 
 
 def _may_drop(rows: pl.DataFrame, server: Numbers) -> Flags:

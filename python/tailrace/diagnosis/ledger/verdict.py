@@ -305,7 +305,7 @@ class _Bench:
         """Return how many requests of each interaction were sent in calm time."""
         recorded = self.account.recorded
         calm = self.seen.calm[recorded.steps.at(recorded.sent)]
-        return recorded.names.counts((recorded.parent < 0) & calm)
+        return recorded.names.counts(recorded.asked & calm)
 
 
 Count = Callable[[frozenset[Line]], int]

@@ -97,11 +97,12 @@ def _taken(recorded: Recorded, pools: Pools, number: int) -> tuple[Times, Times]
     connection until its end, and takes it with its first call."""
     calls = np.flatnonzero(pools.pool == number)
     calls = calls[np.argsort(recorded.sent[calls], kind="stable")]
-    visits, first = np.unique(recorded.parent[calls], return_index=True)
-    if 0 < len(visits) < len(calls):
-        longest = Stays.of(recorded.sent[calls[first]], recorded.departure[visits]).longest
+    known = calls[recorded.parent[calls] >= 0]
+    visits, first = np.unique(recorded.parent[known], return_index=True)
+    if 0 < len(visits) < len(known):
+        longest = Stays.of(recorded.sent[known[first]], recorded.departure[visits]).longest
         if longest == pools.size[number]:
-            return calls[first], recorded.departure[visits]
+            return known[first], recorded.departure[visits]
     way = int(np.median(recorded.arrival[calls] - recorded.sent[calls])) if len(calls) else 0
     return calls, recorded.departure[calls] + 2 * way
 

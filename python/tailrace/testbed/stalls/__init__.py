@@ -128,7 +128,8 @@ def inject(injection: Injection, epoch: Epoch, length: int, over: threading.Even
         over.wait((begun + length - time.monotonic_ns()) / SECOND)
     finally:
         injection.end()
-    return truth.Stall(injection.kind, injection.place, epoch.unix(begun), epoch.unix(time.monotonic_ns()))
+    ended = injection.until_over(over)
+    return truth.Stall(injection.kind, injection.place, epoch.unix(begun), epoch.unix(ended))
 
 
 def _stall(injector: Injector, due: Due, origin: int, over: threading.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ class Injection:
     place: str
     begin: Callable[[], None]
     end: Callable[[], None]
+    until_over: Callable[[threading.Event], int] = lambda _: time.monotonic_ns()
+    """Waits after `end` until the server works as before, or until the event. Returns when it began to do so
+    (monotonic)."""
 
 
 Mechanism = Callable[[int, threading.Event], list[truth.Stall]]

@@ -168,6 +168,7 @@ fn first_bytes_ignored_by_a_full_accept_queue_are_data_drops() {
         (visit.drops, visit.data_drops, visit.sent, visit.departure),
         (0, 4, 0, S + 500 * MS)
     );
+    assert_eq!(visit.arrival, S + 401 * MS);
     assert_eq!(
         (tally(&flow).data_drops, tally(&flow).synack_repeats),
         (4, 1)

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
+from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
+from tailrace.units import MICROSECOND
 
 CAUSE = "freeze"
 SAYS = "the stop of {server}"
 PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited,"
 METRICS, EVENTS = ("cpu_busy", "tasks_stopped"), ()
 COMPUTES = False
+
+WOKEN_NS = 5 * MICROSECOND
+"""A thread that is woken uses at least so much CPU: two context switches of a few microseconds each."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -21,6 +26,14 @@ def find(seen: Seen, server: str) -> Loss | None:
 def _stopped(seen: Seen, threads: Series) -> Loss:
     """Return the time in which threads were stopped by a signal or a debugger."""
     return Loss((seen.at(threads) >= 1.0).astype(float), blur(threads))
+
+
+def ran(seen: Seen, own: Series, first: int, last: int) -> bool:
+    """Return whether a server used any CPU in the steps [first, last). A stopped one uses none at all. The samples at
+    the edges do not count: they also contain what it used before and after."""
+    begin, end = int(seen.steps.begins[first]), int(seen.steps.begins[last - 1]) + STEP_NS
+    inside = (own.begin >= begin + own.interval_ns) & (own.end <= end - own.interval_ns)
+    return bool((own.value[inside] * own.interval_ns >= WOKEN_NS).any())
 
 
 def missing(view: View, server: str) -> str | None:

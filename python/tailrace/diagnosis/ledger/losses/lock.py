@@ -26,13 +26,16 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
 
 CAUSE = "lock"
+VISITS = "visits"
 SAYS = "what {place} waited for together in {server}"
 PLAIN = "{place} waited together for one thing in {origin}, such as a lock"
 METRICS, EVENTS = ("cpu_busy", "tasks_blocked"), ()
 COMPUTES = False
 
 LEAST = 3
-"""A lock has at least so many waiting visits: fewer may be slow by themselves."""
+"""A lock has at least so many waiting visits: fewer may be slow by themselves. If so many had waited for more than
+three medians when another one passed, the chance that all are slow by themselves is 0.2 % (an eighth for each, see
+QUICK)."""
 CHANCE = 0.01
 """If workers take visits of only one kind by chance in less than one of a hundred stops, it was no stop."""
 MOSTLY = 0.5
@@ -92,16 +95,19 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, ours: NDA
         if end - work - int(since.min()) < SHORTEST_NS:
             continue
         passed = _others_pass(recorded, others, int(since.min()), end)
-        if passed is None or not (passed >= EXPECTED or (taken and share ** len(waited) <= CHANCE)):
+        if passed is None:
+            continue
+        overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
+        if not (overdue >= LEAST or (taken and share ** len(waited) <= CHANCE)):
             continue
         if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end):
             found.append((waited, np.maximum(end - work - since, 0)))
     return found
 
 
-def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> int | None:
-    """Return how many visits of other kinds that a worker took since `begin` left by `end`, as quickly as usual. Return
-    None if others waited, too. The server may have no worker left for more."""
+def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Times | None:
+    """Return when the visits of other kinds left that a worker took since `begin`, as quickly as usual. Return None if
+    others waited, too. The server, or a pool before it, may have no place left for more."""
     took = recorded.departure[others] - recorded.start[others]
     usual = QUICK * float(np.median(took)) if len(took) else 0.0
     came = (recorded.start[others] >= begin) & (recorded.start[others] < end - usual)
@@ -109,7 +115,7 @@ def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> int
     number = int(passed.sum())
     if (came & ~passed).sum() > STUCK * number or (number and np.median(took[passed]) > usual):
         return None
-    return number
+    return recorded.departure[others[passed]]
 
 
 def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end: int) -> bool:
@@ -129,6 +135,13 @@ def _is_full(seen: Seen, server: str, begin: int, end: int) -> bool:
         inside = slice(begin // STEP_NS, max(end // STEP_NS, begin // STEP_NS + 1))
         return bool((seen.at(own)[inside] >= AT_WORK * own.capacity).mean() > MOSTLY)
     return False
+
+
+def is_all_left(view: View, server: str) -> bool:
+    """Return whether a server whose threads sleep, and whose waits for disk and memory are known, can only wait for
+    something inside it."""
+    recorded = all(view.series(server, metric) for metric in ("psi_io", "psi_memory"))
+    return recorded and _calls_are_seen(view, server)
 
 
 def missing(view: View, server: str) -> str | None:

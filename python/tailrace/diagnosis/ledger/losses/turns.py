@@ -104,7 +104,8 @@ def _stands(seen: Seen, recorded: Recorded, server: str) -> Stands:
     if known is None or known.kind != "async" or known.workers or not own:
         return nothing
     number = recorded.number[server]
-    here, calls = np.flatnonzero(recorded.server == number), np.flatnonzero(recorded.caller == number)
+    is_call = (recorded.caller == number) & (recorded.parent >= 0)
+    here, calls = np.flatnonzero(recorded.server == number), np.flatnonzero(is_call)
     times = np.concatenate((recorded.departure[here], recorded.sent[calls]))
     acts = np.concatenate((here, recorded.parent[calls]))
     order = np.argsort(times, kind="stable")
