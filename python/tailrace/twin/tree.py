@@ -155,7 +155,9 @@ def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
 
 def _order_calls(tree: Tree, recorded: Recorded) -> None:
     """The calls of a kind in the order of their mean place among the calls of a visit."""
+    several = np.array([len(kind.calls) > 1 for kind in tree.kinds])
     calls = np.flatnonzero(recorded.parent >= 0)
+    calls = calls[several[tree.kind[recorded.parent[calls]]]]
     made = pl.DataFrame(
         {
             "caller": recorded.parent[calls],

@@ -59,7 +59,8 @@ def routes(view: View, recorded: Recorded) -> Routes:
     blind = {one.name for one in view.topology.balancers if one.policy in BLIND}
     apart = _ways(view, recorded, blind)
     # A call that waits for a common pool was chosen before its wait. So a policy is tried with either kind of pools.
-    common = _ways(view, recorded, {one.name for one in view.topology.balancers})
+    every = {one.name for one in view.topology.balancers}
+    common = apart if every == blind else _ways(view, recorded, every)
     tried = [apart] if common[0].of == apart[0].of else [apart, common]
     each = zip(*(_policies(view, recorded, made, waited) for _, made, waited in tried), strict=True)
     policy = tuple(next((one for one in found if one != RECORDED), RECORDED) for found in each)
