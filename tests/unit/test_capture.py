@@ -106,8 +106,10 @@ def test_tls_is_decrypted_with_its_keys(tmp_path: Path) -> None:
 
 
 def test_notes_name_quic_as_what_is_not_read() -> None:
-    report = {"files": [{"path": "a.pcap", "not_tcp": {"QUIC handshake": 7, "UDP": 9}}]}
-    assert capture.notes(report) == ["a.pcap: 7 packets of QUIC handshakes: Tailrace does not read QUIC (HTTP/3)"]
+    report = {"files": [{"path": "a.pcap", "not_tcp": {"QUIC handshake": 7, "UDP": 9}, "quic_connections": 2}]}
+    assert capture.notes(report) == [
+        "a.pcap: 7 packets of the handshakes of 2 QUIC connections: Tailrace does not read QUIC (HTTP/3)"
+    ]
 
 
 def test_notes_name_lookups_that_were_sent_again(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ _MAGIC = (
     b"\x0a\x0d\x0d\x0a",  # pcapng section header
 )
 
+_QUIC_CONNECTIONS = 1 << 16
+"""The decoder distinguishes no more of them."""
+
 
 def sniff(name: str, head: bytes) -> bool:
     return head.startswith(_MAGIC)
@@ -256,7 +259,9 @@ def notes(report: Mapping[str, Any]) -> list[str]:
         for loss in file.get("losses", []):
             said.append(f"{file['path']}: at byte {loss['offset']}: {loss['reason']} ({loss['bytes']} bytes lost)")
         if quic := file.get("not_tcp", {}).get("QUIC handshake"):
-            said.append(f"{file['path']}: {quic} packets of QUIC handshakes: Tailrace does not read QUIC (HTTP/3)")
+            count = file.get("quic_connections", 0)
+            of = f"the handshakes of {'at least ' if count >= _QUIC_CONNECTIONS else ''}{count} QUIC connections"
+            said.append(f"{file['path']}: {quic} packets of {of}: Tailrace does not read QUIC (HTTP/3)")
         clock = file.get("clock", {})
         if clock.get("basis") == "unknown":
             said.append(

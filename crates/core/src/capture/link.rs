@@ -4,6 +4,7 @@
 //! size; a packet is lost only if its TCP header was cut. Packets of other protocols are counted by
 //! kind; they are not errors.
 
+mod handshakes;
 mod headers;
 mod tunnel;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use super::stream::distance;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use self::handshakes::Handshakes;
 use self::headers::{ethernet, Network};
 use super::lookups;
 use super::packet::Packet;
@@ -104,6 +106,7 @@ type Parsed<T> = Result<T, NotTcp>;
 pub struct Kinds {
     not_tcp: [u64; NOT_TCP.len()],
     tunnels: tunnel::Counts,
+    quic: Handshakes,
 }
 
 impl Kinds {
@@ -113,6 +116,10 @@ impl Kinds {
 
     pub fn tunnels(&self) -> BTreeMap<&'static str, u64> {
         named(&tunnel::NAMES, &self.tunnels)
+    }
+
+    pub fn quic_connections(&self) -> u64 {
+        self.quic.connections()
     }
 }
 
@@ -163,7 +170,7 @@ fn parse<'a>(
     let wire = (packet.wire as usize).max(bytes.len()).saturating_sub(at);
     let mut network = network(ip, wire)?;
     if network.protocol != TCP {
-        network = tunnel::inside(network, &mut kinds.tunnels)?;
+        network = tunnel::inside(network, &mut kinds.tunnels, &mut kinds.quic)?;
     }
     match network.protocol {
         TCP => tcp(network, packet.time, file, interface),

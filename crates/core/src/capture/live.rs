@@ -98,6 +98,7 @@ impl Live {
     pub fn report(&self, dropped: u64) -> Report {
         let mut seen = self.seen.clone();
         (seen.not_tcp, seen.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
+        seen.quic_connections = self.kinds.quic_connections();
         seen.interfaces = vec![InterfaceReport {
             name: seen.path.clone(),
             dropped_system: Some(dropped),

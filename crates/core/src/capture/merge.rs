@@ -280,6 +280,7 @@ impl Reading {
         let mut report = self.file.finish();
         report.segments = self.segments;
         (report.not_tcp, report.tunnels) = (self.kinds.not_tcp(), self.kinds.tunnels());
+        report.quic_connections = self.kinds.quic_connections();
         (report.begin, report.end) = self.span.unzip();
         report.clock = self.clock;
         report

@@ -37,6 +37,8 @@ pub struct FileReport {
     pub end: Option<i64>,
     /// Packets that are not TCP segments, by kind.
     pub not_tcp: BTreeMap<&'static str, u64>,
+    /// Connections whose handshakes of QUIC the capture has, up to 65,536.
+    pub quic_connections: u64,
     /// Packets inside others, by the kind of tunnel; one in two tunnels counts for each.
     pub tunnels: BTreeMap<&'static str, u64>,
     /// Packets stored after a later one and sorted again.

@@ -3,6 +3,7 @@
 //! A capture on all interfaces of a node holds such a packet twice, inside its tunnel and outside: both lead to the same
 //! segment, and one of them counts as a copy ([`super::super::copies`]).
 
+use super::handshakes::Handshakes;
 use super::headers::{ethernet, ppp_framed, Network};
 use super::{array, is_lookup, network, short, NotTcp, Parsed, TCP};
 
@@ -34,7 +35,11 @@ const AUTHENTICATION: u8 = 51;
 type Inside = Parsed<(Tunnel, usize)>;
 
 /// The TCP packet inside a packet of another protocol, or the datagram of DNS.
-pub(super) fn inside<'a>(mut outer: Network<'a>, counts: &mut Counts) -> Parsed<Network<'a>> {
+pub(super) fn inside<'a>(
+    mut outer: Network<'a>,
+    counts: &mut Counts,
+    quic: &mut Handshakes,
+) -> Parsed<Network<'a>> {
     for _ in 0..NESTED_MAX {
         let (tunnel, at) = match outer.protocol {
             TCP => return Ok(outer),
@@ -42,7 +47,12 @@ pub(super) fn inside<'a>(mut outer: Network<'a>, counts: &mut Counts) -> Parsed<
             GRE => gre(outer.bytes)?,
             UDP => match udp(outer.bytes) {
                 Err(NotTcp::Udp) if is_lookup(outer.bytes) => return Ok(outer),
-                found => found?,
+                found => {
+                    if matches!(found, Err(NotTcp::Quic)) {
+                        quic.add(&outer);
+                    }
+                    found?
+                }
             },
             AUTHENTICATION => {
                 outer = authenticated(&outer)?;

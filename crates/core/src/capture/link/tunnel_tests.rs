@@ -59,8 +59,8 @@ fn vxlan(frame: &[u8]) -> Vec<u8> {
     [&[8, 0, 0, 0, 0, 0, 42, 0][..], frame].concat()
 }
 
-fn read(ip: &[u8], captured: usize) -> (Parsed<Seen>, Vec<(&'static str, u64)>) {
-    let packet = Packet {
+fn packet(ip: &[u8], captured: usize) -> Packet {
+    Packet {
         time: 0,
         at: 0,
         captured: captured as u32,
@@ -69,7 +69,11 @@ fn read(ip: &[u8], captured: usize) -> (Parsed<Seen>, Vec<(&'static str, u64)>) 
         interface: 0,
         untimed: false,
         turn: 0,
-    };
+    }
+}
+
+fn read(ip: &[u8], captured: usize) -> (Parsed<Seen>, Vec<(&'static str, u64)>) {
+    let packet = packet(ip, captured);
     let mut kinds = Kinds::default();
     let bytes = &ip[..captured.min(ip.len())];
     let seen = parse(&packet, bytes, 0, &mut kinds).map(|segment| Seen::of(&segment));
@@ -245,6 +249,23 @@ fn other_datagrams_stay_datagrams() {
         read(&outer(50, &frame, false), 2000).0,
         Err(NotTcp::OtherIp)
     );
+}
+
+#[test]
+fn the_handshakes_of_a_connection_count_once() {
+    let initial = b"\xc3\0\0\0\x01\x08abcdefgh";
+    let mut kinds = Kinds::default();
+    for (port, payload) in [
+        (443, &initial[..]),
+        (443, &initial[..]),
+        (8443, &initial[..]),
+        (9000, &[0; 40]),
+    ] {
+        let ip = outer(17, &udp(port, payload), false);
+        let packet = packet(&ip, ip.len());
+        assert!(parse(&packet, &ip, 0, &mut kinds).is_err());
+    }
+    assert_eq!(kinds.quic_connections(), 2);
 }
 
 #[test]
