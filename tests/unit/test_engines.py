@@ -101,6 +101,20 @@ def test_workers_give_the_same_bits(engine: str, day: Path) -> None:
     alike(engine, day, day, PLANS[1:2])
 
 
+@pytest.mark.parametrize("engine", MAPPING)
+def test_a_damaged_file_is_the_error_that_it_is_here(engine: str, day: Path, tmp_path: Path) -> None:
+    needs(engine)
+    shutil.copytree(day, tmp_path / "day")
+    file = tmp_path / "day" / "hour3" / "visits.parquet"
+    os.truncate(file, file.stat().st_size // 2)
+    plan = Plan(50 * MILLISECOND)
+    with pytest.raises(ValueError, match="it does not end as") as here:
+        reduce_file((0, (str(file), plan)))
+    with pytest.raises(ValueError, match="it does not end as") as there:
+        list(engines.partials(tmp_path / "day", plan, engine))
+    assert str(there.value) == str(here.value)
+
+
 def killing(function: Any, marks: Path, task: Any) -> Any:
     """Kills its worker the first time it meets task 2."""
     if task[0] == 2:

@@ -27,7 +27,7 @@ from tailrace.dataset.schema import VISITS
 from tailrace.engines import lake
 from tailrace.engines.here import Engine as Here
 from tailrace.engines.parts import Part, Plan
-from tailrace.errors import InputError, UsageError
+from tailrace.errors import InputError, TailraceError, UsageError
 from tailrace.lakes import is_lake
 from tailrace.timeline.windows import IDLE_WINDOWS
 from tailrace.timeline.windows import windows as reduce_here
@@ -152,15 +152,31 @@ def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
         yield Part.from_bytes(content)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no answer. A worker returns it, because an engine wraps what a worker raises in its own words."""
+
+    error: Exception
+
+
 def answers(
     engine: Mapping, function: Callable[[Any], tuple[int, Any]], tasks: Sequence[Any]
 ) -> Iterator[tuple[int, Any]]:
     """What `function` returns for each task, with the task's number. A task begins with its name: a file, a folder, a
-    run or a seed. Raises InputError if a task has no answer or two."""
+    run or a seed. Raises InputError if a task has no answer or two, and what a task raises."""
+
+    def tried(task: tuple[int, Any]) -> tuple[int, Any]:
+        try:
+            return function(task)
+        except (TailraceError, ValueError, OSError, pl.exceptions.PolarsError) as error:
+            return task[0], Failure(error)
+
     left = set(range(len(tasks)))
-    for number, answer in engine.map_tasks(function, list(enumerate(tasks))):
+    for number, answer in engine.map_tasks(tried, list(enumerate(tasks))):
         if number not in left:
             raise InputError(_named_by(tasks, number), "the engine answered this task twice", "run it again")
+        if isinstance(answer, Failure):
+            raise answer.error
         left.remove(number)
         yield number, answer
     if left:
