@@ -61,11 +61,18 @@ def read(sources: Sequence[Source], form: str) -> tuple[Found, tuple[int, ...]]:
     found.lose("spans that end before they begin", forest.backwards)
     visits.lost_attempts()
     visits.stays.into(found, sources[0].path.name, visits=not forest.chosen, routes=names.routes)
-    found.visits = found.visits.changed(lambda frame: placed(frame, visits.places, "departure", "visit"))
+    starts = visits.starts()
+    found.visits = found.visits.changed(
+        lambda frame: placed(frame.with_columns(_start_of(frame, starts)), visits.places, "departure", "visit")
+    )
     found.requests = found.requests.changed(lambda frame: placed(frame, visits.places, "end", "request"))
     found.topology = visits.topology()
     counts = (visits.orphans, visits.skewed, visits.cycles, forest.moved, forest.chosen, clocks.unknown)
     return found, counts
+
+
+def _start_of(frame: pl.DataFrame, starts: dict[int, int]) -> pl.Series:
+    return pl.Series("start", [starts.get(visit) for visit in frame["visit"].to_list()], pl.Int64)
 
 
 def placed(frame: pl.DataFrame, places: dict[int, int], end: str, number: str) -> pl.DataFrame:
@@ -386,6 +393,19 @@ class Visits:
             self.remote.add(span.peer)
             self.count[span.peer] += 1
             self.calls[span.service, span.peer] += 1
+
+    def starts(self) -> dict[int, int]:
+        """Visit → when a worker took it: the end of the one span `in queue` that begins with it."""
+        ends: dict[int, list[int]] = {}
+        for number, span in enumerate(self.forest.spans):
+            above = self.forest.above(number) if span.waits_for == "worker" else _NONE
+            if above == _NONE:
+                continue
+            server = self.forest.spans[above]
+            fits = server.kind == "server" and server.service == span.service
+            fits = fits and server.begin == span.begin and span.end <= server.end
+            ends.setdefault(self.numbers[above], []).append(span.end if fits else _NONE)
+        return {visit: each[0] for visit, each in ends.items() if len(each) == 1 and visit != _NONE != each[0]}
 
     def lost_attempts(self) -> int:
         """Set the lost attempts that gaps show, if nearly all long gaps lie at the times of a kernel."""

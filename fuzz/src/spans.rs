@@ -49,5 +49,7 @@ fn plan() -> Plan {
         peer: key("peer.service"),
         host: vec!["host.name".to_owned(), "ip".to_owned()],
         chosen: key("tailsampling.policy"),
+        queued: key("in queue"),
+        connection: key(".getConnection"),
     }
 }

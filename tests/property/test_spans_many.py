@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,6 +31,7 @@ ATTRIBUTES: tuple[tuple[str, Any], ...] = (
     *(("host.name", ""), ("ip", "10.0.0.3"), ("error", True), ("error", "false"), ("sampling.probability", 0.25)),
     *(("other", "x" * 50), ("http.route", None), ("url.path", ["/x"]), ("hostname", "h2"), ("span.kind", "Server")),
 )
+WAITS = ("in queue", "HikariDataSource.getConnection")
 COUNTED = (
     "caller's span is missing: {}",
     "outside of their client's span: {}",
@@ -76,10 +78,24 @@ def span(random: Random, number: int) -> dict[str, Any]:
     }
 
 
+def with_waits(random: Random, spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some of the spans become waits inside the span before them."""
+    for above, one in pairwise(spans):
+        if random.random() < 0.2:
+            end = random.choice((above["begin"], above["end"], above["end"] + MILLISECOND))
+            one |= {"trace": above["trace"], "parent": above["id"], "begin": above["begin"], "end": end}
+            one |= {"name": random.choice(WAITS), "kind": 1, "attributes": []}
+    return spans
+
+
 def any_value(value: Any) -> Any:
     kinds = {bool: "boolValue", int: "intValue", float: "doubleValue", str: "stringValue"}
     kind = kinds.get(type(value))
     return {} if kind is None else {kind: str(value) if kind == "intValue" else value}
+
+
+def kind_in(random: Random, one: dict[str, Any], *kinds: Any) -> Any:
+    return "internal" if one["name"] in WAITS else random.choice(kinds)
 
 
 def otlp(random: Random, spans: list[dict[str, Any]]) -> dict[str, Any]:
@@ -91,7 +107,7 @@ def otlp(random: Random, spans: list[dict[str, Any]]) -> dict[str, Any]:
     found = [
         {
             **{"traceId": one["trace"], "spanId": one["id"], "parentSpanId": one["parent"], "name": one["name"]},
-            **{"kind": random.choice((one["kind"], "SPAN_KIND_SERVER", "SPAN_KIND_CLIENT"))},
+            **{"kind": kind_in(random, one, one["kind"], "SPAN_KIND_SERVER", "SPAN_KIND_CLIENT")},
             **{"startTimeUnixNano": str(one["begin"]), "endTimeUnixNano": random.choice((one["end"], str(one["end"])))},
             **{"attributes": pairs(one["attributes"]), "traceState": random.choice(("", "a=b,ot=p:8;th:c", "ot=th:x"))},
             **{"status": random.choice(({}, {"code": 2}, {"code": "STATUS_CODE_ERROR"}))},
@@ -112,7 +128,7 @@ def jaeger(random: Random, spans: list[dict[str, Any]]) -> dict[str, Any]:
             **{"references": [{"refType": "CHILD_OF", "spanID": one["parent"]}] if one["parent"] else []},
             **{"startTime": one["begin"] // 1000, "duration": (one["end"] - one["begin"]) // 1000},
             **{"processID": random.choice(("p1", "p2", "p3"))},
-            **{"tags": tags([("span.kind", random.choice(("server", "client", "x"))), *one["attributes"]])},
+            **{"tags": tags([("span.kind", kind_in(random, one, "server", "client", "x")), *one["attributes"]])},
             **{"warnings": random.choice((None, [], ["clock skew adjustment applied"], ["clock skew is large", 7]))},
         }
         for one in spans
@@ -128,7 +144,7 @@ def zipkin(random: Random, spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {
             **{"traceId": one["trace"], "id": one["id"], "parentId": one["parent"], "name": one["name"]},
             **{"timestamp": one["begin"] // 1000, "duration": (one["end"] - one["begin"]) // 1000},
-            **{"kind": random.choice(("SERVER", "CLIENT", "CONSUMER", "x"))},
+            **{"kind": kind_in(random, one, "SERVER", "CLIENT", "CONSUMER", "x")},
             **{"localEndpoint": {"serviceName": random.choice(SERVICES), "ipv4": random.choice(("10.0.0.1", None))}},
             **{"remoteEndpoint": random.choice((None, {"serviceName": "db"}))},
             **{"tags": {key: value for key, value in one["attributes"] if isinstance(value, str)}},
@@ -138,7 +154,7 @@ def zipkin(random: Random, spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def text(random: Random, form: str) -> str:
-    spans = [span(random, number) for number in range(1, 60)]
+    spans = with_waits(random, [span(random, number) for number in range(1, 60)])
     parts = [spans[at : at + 6] for at in range(0, len(spans), 6)]
     if form == "otlp":
         return "\n".join(json.dumps(otlp(random, part), ensure_ascii=random.random() < 0.5) for part in parts)

@@ -88,6 +88,19 @@ def test_jaeger_and_zipkin_give_the_same_chain() -> None:
     assert sorted(names) == ["GET /{}", "GetDriver", "driver.DriverService/FindNearest"]
 
 
+def test_a_span_in_queue_shows_when_a_worker_took_the_request() -> None:
+    """Of the form of OBI and Beyla: `in queue` begins with the server's span, and `processing` follows it."""
+    found = read("obi.jsonl").visits().sort("arrival").collect()
+    ms = [
+        (arrival - T, None if start is None else start - T)
+        for arrival, start in found.select("arrival", "start").rows()
+    ]
+    taken = [(0, 250), (260, None), (400, 401), (406, 436), (500, None), (600, None), (700, None), (800, None)]
+    assert ms == [(a * MILLISECOND, None if b is None else b * MILLISECOND) for a, b in taken]
+    assert found["server"].cast(pl.String).to_list() == ["web", "mysql", "web", "price", "web", "web", "web", "web"]
+    assert "the request of 3 of the 8 visits" in " ".join(read("obi.jsonl").manifest.notes)
+
+
 @pytest.mark.parametrize(
     ("attribute", "count", "name"),
     [

@@ -17,6 +17,8 @@ from tailrace.readers.naming import Names, folded, words_of
 
 Kind = Literal["server", "client", "consumer", "producer", "by service", ""]
 """`by service`: a server if the span above is of another service or missing."""
+Waits = Literal["worker", "connection", ""]
+"""What an inner span is the wait for; else empty."""
 Values = Mapping[str, Any]
 
 
@@ -41,6 +43,7 @@ class Span:
     """Whose clock its times are of; empty: that of its service."""
     chosen: bool = False
     """Its trace was kept for what happened in it (tail sampling)."""
+    waits_for: Waits = ""
 
 
 KINDS: dict[str, Kind] = {"server": "server", "client": "client", "producer": "producer", "consumer": "consumer"}
@@ -59,6 +62,11 @@ _RPC_STATUS = ("rpc.grpc.status_code", "rpc.response.status_code")
 _PEER = ("peer.service", "server.address", "net.peer.name", "db.system.name", "db.system", "messaging.system")
 _TAIL_SAMPLED = ("tailsampling.policy", "tailsampling.composite_policy", "tailsampling.cached_decision")
 """Attributes that the Collector's tail_sampling processor sets."""
+_QUEUED = ("in queue",)
+"""Names of inner spans that last until a worker takes the request: those of OBI and Beyla."""
+_CONNECTION = (".getConnection",)
+"""How the names of inner spans end that last until a pool gives a connection: `HikariDataSource.getConnection` of
+OpenTelemetry's instrumentation of data sources in Java."""
 _LABELS = ((_METHOD, _ROUTE), (_METHOD, _PATH))
 _OTHERWISE = (_RPC_SERVICE, _RPC_METHOD, _OPERATION, _COLLECTION)
 _OUTCOME = (_HTTP_STATUS, _RPC_STATUS)
@@ -70,6 +78,8 @@ PLAN = json.dumps(
         "peer": _PEER,
         "host": HOSTS,
         "chosen": _TAIL_SAMPLED,
+        "queued": _QUEUED,
+        "connection": _CONNECTION,
     }
 )
 _SEPARATOR = "\x1f"
@@ -111,7 +121,15 @@ def span_of(
     interaction, status, peer = _interaction(name, values, names), _status(values, failed), _first(values, *_PEER)
     host = _first(values, *HOSTS) or ""
     chosen = any(key in values for key in _TAIL_SAMPLED)
-    return Span(trace, own, parent, kind, service, begin, end, interaction, status, peer, kept, host, chosen=chosen)
+    waits_for = "" if kind else _waits_for(name or "")
+    return Span(trace, own, parent, kind, service, begin, end, interaction, status, peer, kept, host, chosen, waits_for)
+
+
+def _waits_for(name: str) -> Waits:
+    name = name.lower()
+    if name in _QUEUED:
+        return "worker"
+    return "connection" if name.endswith(tuple(map(str.lower, _CONNECTION))) else ""
 
 
 _THRESHOLD = re.compile(r"(?:^|,)\s*ot=(?:[^,]*;)?th:([0-9a-f]{1,14})(?:;|,|$)")

@@ -13,7 +13,7 @@ from tailrace import _core
 from tailrace.bounds import NAME_CHARACTERS, NAMES, SPAN_TEXTS
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found
-from tailrace.readers.spans import NUMBERED, Kind, Span, interaction_of_label, status_of_outcome
+from tailrace.readers.spans import NUMBERED, Kind, Span, Waits, interaction_of_label, status_of_outcome
 from tailrace.readers.spans_clocks import CALL
 from tailrace.readers.spans_parts import ROW, Parts
 from tailrace.readers.spills import IN_MEMORY, Scratch, Table
@@ -21,6 +21,7 @@ from tailrace.readers.spills import IN_MEMORY, Scratch, Table
 _KINDS: dict[Kind, int] = {"": 0, **{kind: int(number) for number, kind in NUMBERED.items()}, "by service": 255}
 SERVER, CLIENT, _BY_SERVICE = _KINDS["server"], _KINDS["client"], _KINDS["by service"]
 _MOVED, _CHOSEN = 1, 2
+_WAITS: dict[Waits, int] = {"": 0, "worker": 4, "connection": 8}
 _AT_ONCE = 10_000
 _CACHED_MAX = 1 << 16
 _TEXTS = ("service", "interaction", "status", "peer", "host")
@@ -119,7 +120,7 @@ class Spans:
             *_core.span_keys(span.trace, span.id, span.parent),
             *(_KINDS[span.kind], span.begin, span.end),
             *map(self._code, _TEXTS, texts),
-            *(_CHOSEN if span.chosen else 0, span.kept),
+            *((_CHOSEN if span.chosen else 0) | _WAITS[span.waits_for], span.kept),
         )
 
     def _append(self, rows: pl.DataFrame) -> None:
@@ -161,6 +162,8 @@ class Linked:
         self.service, self.interaction, self.status, self.peer, host = (rows[name].astype(np.int64) for name in _TEXTS)
         self.host: Numbers = np.where(host == 0, self.service, host)
         """Whose clock its times are of."""
+        self.queued, self.connection = (rows["marks"] & _WAITS[what] != 0 for what in ("worker", "connection"))
+        """Which spans are waits for a worker, and for a connection of a pool."""
         self.moved, self.chosen = (int(np.count_nonzero(rows["marks"] & mark)) for mark in (_MOVED, _CHOSEN))
 
     def calls(self) -> Table:

@@ -18,12 +18,13 @@ from tailrace.readers.spills import IN_MEMORY, Rows, Scratch, Table
 VISIT = np.dtype(
     [
         *(("departure", "i8"), ("number", "i8"), ("parent", "i8"), ("top", "i8"), ("sent", "i8"), ("arrival", "i8")),
+        ("start", "i8"),
         *((name, "u4") for name in ("server", "interaction", "caller", "status")),
         ("entry", "u1"),
     ]
 )
 """A visit. `number` is that of its span, `parent` that of the visit above it, `top` that of the topmost one, whose
-`entry` says whether a client sent it; texts are numbers."""
+`entry` says whether a client sent it; `start` is negative if unknown; texts are numbers."""
 
 
 _TOGETHER = 64

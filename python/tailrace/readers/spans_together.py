@@ -37,6 +37,8 @@ class Visits:
         self.orphans_enter = True
         """No trace has its root, so all outermost visits are requests."""
         self.damaged = self.skewed = self.orphans = self.twice = self.cycles = self.moved = self.chosen = 0
+        self.taken = 0
+        """Visits of which it is known when a worker took them."""
 
     def __len__(self) -> int:
         return self._runs.count
@@ -57,6 +59,7 @@ class Visits:
         self.moved, self.chosen = self.moved + spans.moved, self.chosen + spans.chosen
         self.damaged, self.skewed = self.damaged + part.damaged, self.skewed + part.skewed
         self.orphans += part.orphans
+        self.taken += int(np.count_nonzero(part.visits["start"] >= 0))
 
     @property
     def lost(self) -> int:
@@ -141,13 +144,16 @@ class _Tables:
             {
                 "visit": rows["number"].astype(np.uint64),
                 **self._coded(rows),
-                **{name: rows[name] for name in ("sent", "arrival", "departure")},
+                **{name: rows[name] for name in ("sent", "arrival", "start", "departure")},
                 "drops": attempts.lost_of_each(rows["arrival"] - rows["sent"], self._schedule),
                 "parent": rows["parent"],
                 "request": np.where(enters, rows["top"], -1),
             }
         )
-        known = [pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(pl.UInt64) for name in ("parent", "request")]
+        known = [
+            pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(dtype)
+            for name, dtype in (("parent", pl.UInt64), ("request", pl.UInt64), ("start", pl.Int64))
+        ]
         nothing = {"bytes_out": pl.lit(None, pl.UInt64), "downstream_ns": pl.lit(None, pl.Int64)}
         return frame.with_columns(*known, data_drops=pl.lit(0, pl.UInt8), **nothing)
 

@@ -5,6 +5,7 @@ sent.
 client span   ├──────────────────────────────┤        sent ── its begin
 server span               ├────────────────┤          arrival, departure
               └─ the gap: connecting, the accept queue, waiting for a thread; 1, 3, 7 s of it are lost attempts
+`in queue`                ├───┤                       start ── its end
 ```
 """
 
@@ -51,6 +52,7 @@ def of(spans: Linked, nameable: NDArray[np.bool_]) -> Part:
     rows["parent"] = np.where(parent >= 0, rows["number"][parent], _NONE)
     rows["top"], rows["entry"] = rows["number"][top], rows["entry"][top]
     visits, remote_rows = rows[: len(servers.span)], rows[len(servers.span) :]
+    visits["start"] = _starts(spans)[servers.span]
     called = (visits["caller"] != 0) & (visits["caller"] != visits["server"]) & (servers.parent != _NONE)
     return Part(
         rows,
@@ -115,7 +117,21 @@ def _rows(spans: Linked, span: Numbers, sent: Numbers, server: Numbers, caller: 
     rows["number"], rows["sent"], rows["server"], rows["caller"] = spans.number[span], sent, server, caller
     rows["arrival"], rows["departure"] = spans.begin[span], spans.end[span]
     rows["interaction"], rows["status"] = spans.interaction[span], spans.status[span]
+    rows["start"] = _NONE
     return rows
+
+
+def _starts(spans: Linked) -> Numbers:
+    """When a worker took the request of each server's span: at the end of the span `in queue`, which begins together
+    with the server's. If there are two of these, the moment is unknown."""
+    starts: Numbers = np.full(len(spans.kind), _NONE)
+    inner = np.flatnonzero(spans.queued & (spans.above >= 0))
+    above = spans.above[inner]
+    fits = (spans.kind[above] == SERVER) & (spans.service[above] == spans.service[inner])
+    fits &= (spans.begin[above] == spans.begin[inner]) & (spans.end[inner] <= spans.end[above])
+    fits &= np.bincount(above, minlength=len(starts))[above] == 1
+    starts[above[fits]] = spans.end[inner[fits]]
+    return starts
 
 
 def _possible(rows: Table, nameable: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -171,6 +171,11 @@ def _about_sampling(kept: tuple[float, float] | None, share: float | None) -> li
 
 def _about_visits(visits: Visits) -> list[str]:
     said = []
+    if visits.taken:
+        said.append(
+            f"a span `in queue` shows when a worker took the request of {visits.taken} of the {len(visits)} visits: it "
+            "waited from its arrival until then"
+        )
     if visits.orphans:
         become = "count as requests, because no trace has its root" if visits.orphans_enter else "belong to no request"
         said.append(f"visits whose caller's span is missing: {visits.orphans}; they {become}")

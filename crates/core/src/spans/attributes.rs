@@ -24,6 +24,10 @@ pub struct Plan {
     pub host: Keys,
     /// Any of them says that the trace was kept for what happened in it.
     pub chosen: Keys,
+    /// Names of inner spans that last until a worker takes the request.
+    pub queued: Vec<String>,
+    /// How the names of inner spans end that last until a pool gives a connection.
+    pub connection: Vec<String>,
 }
 
 type Keys = Vec<String>;
@@ -63,6 +67,8 @@ pub struct Known {
     pub peer: Vec<Slot>,
     pub host: Vec<Slot>,
     pub chosen: u64,
+    queued: Vec<Vec<u8>>,
+    connection: Vec<Vec<u8>>,
 }
 
 impl Known {
@@ -85,6 +91,7 @@ impl Known {
             plan.outcome.iter().map(&mut of).collect(),
         );
         let chosen = mask(&of(&plan.chosen)?);
+        let bytes = |names: &[String]| names.iter().map(|name| name.clone().into_bytes()).collect();
         Some(Known {
             labels: labels?,
             otherwise: otherwise?,
@@ -92,8 +99,25 @@ impl Known {
             peer,
             host,
             chosen,
+            queued: bytes(&plan.queued),
+            connection: bytes(&plan.connection),
             slots,
         })
+    }
+
+    /// Whether an inner span of this name lasts until a worker takes the request.
+    pub fn is_queued(&self, name: &[u8]) -> bool {
+        let mut names = self.queued.iter();
+        names.any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether an inner span of this name lasts until a pool gives a connection.
+    pub fn is_connection(&self, name: &[u8]) -> bool {
+        let ends = |known: &Vec<u8>| {
+            let at = name.len().checked_sub(known.len());
+            at.is_some_and(|at| name[at..].eq_ignore_ascii_case(known))
+        };
+        self.connection.iter().any(ends)
     }
 
     pub fn slot(&self, key: &[u8]) -> Option<Slot> {

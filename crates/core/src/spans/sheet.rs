@@ -18,6 +18,10 @@ const SEPARATOR: u8 = 0x1F;
 const MOVED: u8 = 1;
 /// The trace was kept for what happened in it.
 const CHOSEN: u8 = 2;
+/// It is the wait for a worker.
+const QUEUED: u8 = 4;
+/// It is the wait for a connection of a pool.
+const CONNECTION: u8 = 8;
 
 /// The numbers that OTLP has for kinds; 0 is any other.
 pub const SERVER: u8 = 2;
@@ -233,7 +237,16 @@ impl Sheet {
         }
         self.kept.push(kept(span, values));
         let chosen = values.has_any(known.chosen);
-        let marks = [(span.moved, MOVED), (chosen, CHOSEN)];
+        let inner = span.name.text().filter(|_| span.kind == 0);
+        let marks = [
+            (span.moved, MOVED),
+            (chosen, CHOSEN),
+            (inner.is_some_and(|name| known.is_queued(name)), QUEUED),
+            (
+                inner.is_some_and(|name| known.is_connection(name)),
+                CONNECTION,
+            ),
+        ];
         let marks = marks.iter().filter(|(is, _)| *is);
         self.marks.push(marks.fold(0, |all, (_, mark)| all | mark));
     }

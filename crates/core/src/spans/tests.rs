@@ -7,7 +7,7 @@ use arrow_array::types::{Int64Type, UInt32Type, UInt64Type, UInt8Type};
 const PLAN: &str = r#"{
     "labels": [[["http.request.method"], ["http.route"]]], "otherwise": [["db.operation"]],
     "outcome": [["http.status_code"]], "peer": ["peer.service"], "host": ["host.name", "ip"],
-    "chosen": ["tailsampling.policy"]}"#;
+    "chosen": ["tailsampling.policy"], "queued": ["in queue"], "connection": [".getConnection"]}"#;
 
 fn cutter(form: Form) -> Cutter {
     let plan: Plan = serde_json::from_str(PLAN).expect("the plan is JSON");
@@ -293,4 +293,34 @@ fn what_is_cut_or_has_an_impossible_length_ends_the_reading() {
             "{len}"
         );
     }
+}
+
+#[test]
+fn an_inner_span_that_is_a_wait_is_marked() {
+    let spans = [
+        ("in queue", 1, 4),
+        ("In Queue", 0, 4),
+        ("in queue", 2, 0),
+        ("not in queue", 1, 0),
+        ("HikariDataSource.getConnection", 1, 8),
+        (".getconnection", 1, 8),
+        ("getConnection", 1, 0),
+        ("HikariDataSource.getConnection", 3, 0),
+        ("", 1, 0),
+    ];
+    let about = r#"{"attributes":[{"key":"service.name","value":{"stringValue":"web"}}]}"#;
+    let spans_of = |(number, (name, kind, _)): (usize, &(&str, u8, u8))| {
+        format!(
+            r#"{{"traceId":"1","spanId":"a{number}","kind":{kind},"name":"{name}","startTimeUnixNano":1,"endTimeUnixNano":2}}"#
+        )
+    };
+    let text: Vec<String> = spans.iter().enumerate().map(spans_of).collect();
+    let text = format!(
+        r#"{{"resourceSpans":[{{"resource":{about},"scopeSpans":[{{"spans":[{}]}}]}}]}}"#,
+        text.join(",")
+    );
+    let found = cut(Form::Otlp, text.as_bytes(), 1 << 20);
+    let marks = found[0].rows.column_by_name("marks").expect("a column");
+    let expected: Vec<u8> = spans.iter().map(|&(_, _, mark)| mark).collect();
+    assert_eq!(marks.as_primitive::<UInt8Type>().values(), &expected);
 }
