@@ -29,6 +29,7 @@ from tailrace.engines.here import Engine as Here
 from tailrace.engines.parts import Part, Plan
 from tailrace.errors import InputError, TailraceError, UsageError
 from tailrace.lakes import is_lake
+from tailrace.report.windows import Windows
 from tailrace.timeline.windows import IDLE_WINDOWS
 from tailrace.timeline.windows import windows as reduce_here
 from tailrace.units import MILLISECOND, SECOND
@@ -114,8 +115,9 @@ def windows(
     vlrt_ns: int = SECOND,
     idle: int | None = IDLE_WINDOWS,
     **more: Any,
-) -> pl.DataFrame:
+) -> Windows:
     """Windows of visits, as `tailrace.timeline.windows.windows` describes them (`more` are its other options).
+    A notebook draws them: the queue of each server over time, and where requests were very long.
 
     With another engine than `local`, `source` may also be several run folders, a folder of them, or of a database the
     name of a table. `queue_max` and the percentiles need all events of a window at one place, so they are then not
@@ -124,7 +126,7 @@ def windows(
         raise UsageError(f"by={by!r}: expected server or interaction")
     if engine == LOCAL and not is_lake(source):
         options: dict[str, Any] = {"by": by, "begin": begin, "end": end, "vlrt_ns": vlrt_ns, "idle": idle, **more}
-        return reduce_here(files(source) if _is_folder_of_runs(source) else source, window_ns, **options)
+        return Windows(reduce_here(files(source) if _is_folder_of_runs(source) else source, window_ns, **options))
     if more:
         raise UsageError(f"{', '.join(more)}: only the engine {LOCAL} has this option, for files of this machine")
     plan = Plan(window_ns, by == "interaction", begin, end, vlrt_ns)
@@ -135,7 +137,7 @@ def windows(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return pl.DataFrame(table).with_columns(complete=pl.lit(None, pl.Boolean))
+    return Windows(pl.DataFrame(table).with_columns(complete=pl.lit(None, pl.Boolean)))
 
 
 def partials(source: Source, plan: Plan, engine: str) -> Iterator[Part]:
