@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tailrace.bounds import CALLS, SPAN_TEXTS
 from tailrace.readers import attempts, spans_visits
 from tailrace.readers.source import Frames
+from tailrace.readers.spans_chosen import Shape
 from tailrace.readers.spans_columns import ROOT, SERVER, Linked
 from tailrace.readers.spans_runs import Runs
 from tailrace.readers.spans_visits import WITH_ROOT
@@ -37,6 +38,8 @@ class Visits:
         self.orphans_enter = True
         """No trace has its root, so all outermost visits are requests."""
         self.damaged = self.skewed = self.orphans = self.twice = self.cycles = self.moved = self.chosen = 0
+        self.shape = Shape()
+        self._ok = texts.index("ok") if "ok" in texts else 0
         self.taken = 0
         """Visits of which it is known when a worker took them."""
 
@@ -48,6 +51,7 @@ class Visits:
         if (spans.container[spans.kind == SERVER] == ROOT).any():
             self.orphans_enter = False
         part = spans_visits.of(spans, self._nameable)
+        self.shape.add(part.visits, self._ok)
         self._runs.add(part.visits)
         self._waits.add(part.visits["arrival"] - part.visits["sent"])
         self._calls.add(part.calls["caller"], part.calls["server"])

@@ -13,6 +13,7 @@ from tailrace.bounds import CALLS, TRACE_SPANS
 from tailrace.errors import InputError
 from tailrace.readers import attempts, spans_clocks, spans_columns, spans_cut, spans_tables
 from tailrace.readers.source import Found, Source, text_head
+from tailrace.readers.spans_chosen import Edge
 from tailrace.readers.spans_clocks import Clocks
 from tailrace.readers.spans_columns import Spans
 from tailrace.readers.spans_runs import Runs
@@ -82,22 +83,20 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
     _count_lost(found, name, spans, visits)
     tables = visits.tables(spans.names.routes)
     found.requests = tables.requests()
-    if not visits.chosen:
+    cut_off = None if visits.chosen else visits.shape.edge()
+    chosen = visits.chosen > 0 or cut_off is not None
+    if not chosen:
         found.visits = tables.visits()
     found.attempts = "indirectly"
-    share = _same_share(spans.kept, chosen=visits.chosen > 0)
-    found.topology = _sampled(visits.topology(), share, chosen=visits.chosen > 0)
+    share = _same_share(spans.kept, chosen=chosen)
+    found.topology = _sampled(visits.topology(), share, chosen=chosen)
     said = [
         *_about_gaps(visits.lost),
         *_about_sampling(spans.kept, share),
         *_about_visits(visits),
         *_about_clocks(visits, clocks),
     ]
-    if visits.chosen:
-        said.append(
-            "these traces were kept for what happened in them (tail sampling), so they do not show how many requests a "
-            "server held: there are requests and no visits"
-        )
+    said += _about_choice(cut_off, chosen=chosen)
     found.notes += [f"{name}: {note}" for note in said]
     return found
 
@@ -167,6 +166,22 @@ def _about_sampling(kept: tuple[float, float] | None, share: float | None) -> li
         then = "are too small" if share is None else "findings scale them"
         return [f"a sampler kept {least:.3%} of the traces: queue lengths count these alone, and {then}"]
     return []
+
+
+def _about_choice(cut_off: Edge | None, *, chosen: bool) -> list[str]:
+    said = []
+    if cut_off is not None:
+        said.append(
+            f"{cut_off.requests - cut_off.below} of the {cut_off.requests} requests that succeeded took "
+            f"{units.format_duration(cut_off.at)} or longer, with a sharp edge there that no part of them explains: "
+            "faster traces were left out"
+        )
+    if chosen:
+        said.append(
+            "these traces were kept for what happened in them (tail sampling), so they do not show how many requests a "
+            "server held: there are requests and no visits"
+        )
+    return said
 
 
 def _about_visits(visits: Visits) -> list[str]:

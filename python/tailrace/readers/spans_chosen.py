@@ -1,0 +1,127 @@
+"""Whether traces were kept for how long they took, by the shape of their durations alone: a tail sampler without
+attributes, or a search for slow traces, cuts the distribution off.
+
+```text
+requests │      ┃█▆▅                 sharp: nearly none are below the edge X, and many just above it
+         │      ┃███▆▄▂▂▁            broad: so X is no usual duration
+         └──────┸──────────▶         shared by the interactions, and not a floor of any part of the requests
+                X
+```
+A program that always waits for X has such an edge as well. There, the longest call of each request or the rest of the
+request lasts at least as long as their share of X. In traces that were cut off, either part may be short, and only
+their sum has an edge. Requests without calls do not distinguish the two, so they prove nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.readers.spans_columns import Numbers
+from tailrace.readers.spans_visits import WITH_ROOT
+from tailrace.readers.spills import Table
+
+_MOST = 1 << 16
+"""So many requests are examined: 2 MB."""
+_LEAST, _LEAST_OF_EACH, _KINDS = 200, 50, 2
+"""Requests of all interactions and of each, and interactions, without which there is no verdict."""
+_STRAYS = 0.1
+"""A sampler may keep so many of the fast ones by chance."""
+_NEAR, _NEAR_LEAST, _STEP = 1.1, 30, 20
+"""From the edge to 1.1 of it are so many requests, and 20 times as many as from 0.91 of it to the edge."""
+_DIFFERENT = 10
+"""So many different durations are near the edge: a coarse clock has fewer."""
+_SAME, _SAME_MOST = 1.01, 0.2
+"""At most so many take the same time as the edge: a program that fills up to X has more."""
+_DENSEST = 0.5
+"""From the edge to 1.1 of it are so many times the requests of the next step of this width: of a distribution that was
+not cut off, the lower end rises by more."""
+_BROAD = 1.2
+"""A quarter of the requests take so many times the edge."""
+_FLOOR, _LOW = 0.7, 0.02
+"""The low quantiles of both parts of the requests together are at most so many times the edge; in a program that
+waits for X, they are X."""
+_COLUMNS = np.dtype([("took", "i8"), ("longest", "i8"), ("interaction", "u4"), ("server", "u4")])
+
+
+class Shape:
+    """The requests that succeeded, with their longest call."""
+
+    def __init__(self) -> None:
+        self._rows: list[Table] = []
+        self._left = _MOST
+
+    def add(self, visits: Table, ok: int) -> None:
+        """Add the requests of a part; `ok` is the number of the status."""
+        is_top = visits["number"] == visits["top"]
+        tops = visits[is_top & (visits["entry"] == WITH_ROOT) & (visits["status"] == ok)]
+        tops = np.sort(tops[: self._left], order="number")
+        self._left -= len(tops)
+        if not len(tops):
+            return
+        calls = visits[~is_top & (visits["parent"] == visits["top"])]
+        at = np.minimum(np.searchsorted(tops["number"], calls["parent"]), len(tops) - 1)
+        known = tops["number"][at] == calls["parent"]
+        rows = np.zeros(len(tops), _COLUMNS)
+        rows["took"] = tops["departure"] - tops["sent"]
+        np.maximum.at(rows["longest"], at[known], (calls["departure"] - calls["sent"])[known])
+        rows["interaction"], rows["server"] = tops["interaction"], tops["server"]
+        self._rows.append(rows)
+
+    def edge(self) -> Edge | None:
+        """The duration below which traces were left out; None if the durations do not prove that any were."""
+        rows = np.concatenate([np.empty(0, _COLUMNS), *self._rows])
+        both = rows["server"].astype(np.uint64) << np.uint64(32) | rows["interaction"]
+        return edge(rows["took"], rows["longest"], both)
+
+
+@dataclass(frozen=True)
+class Edge:
+    at: int
+    """In ns."""
+    below: int
+    """Requests that took less."""
+    requests: int
+
+
+def edge(took: Numbers, longest: Numbers, kind: NDArray[np.uint64]) -> Edge | None:
+    """The edge of durations in ns, if they prove one. `longest` is the longest call of each request, 0 without any."""
+    _, number, count = np.unique(kind, return_inverse=True, return_counts=True)
+    often = np.flatnonzero(count >= _LEAST_OF_EACH)
+    if len(took) < _LEAST or len(often) < _KINDS:
+        return None
+    at = _steepest(np.sort(took))
+    if at is None or not all(_has_edge(took[number == each], longest[number == each], at) for each in often):
+        return None
+    return Edge(at, int((took < at).sum()), len(took))
+
+
+def _steepest(took: Numbers) -> int | None:
+    """The edge of sorted durations: one of the first, with the fewest just below and the most just above it; None if
+    there is no such edge."""
+    first = took[: int(_STRAYS * len(took)) + 1]
+    from_here = np.searchsorted(took, first)
+    below = from_here - np.searchsorted(took, first / _NEAR)
+    above = np.searchsorted(took, first * _NEAR) - from_here
+    further = np.searchsorted(took, first * _NEAR**2) - from_here - above
+    best = int((above - _STEP * below).argmax())
+    at = int(first[best])
+    here = slice(int(from_here[best]), int(from_here[best] + above[best]))
+    sharp = above[best] >= max(_NEAR_LEAST, _STEP * int(below[best]), _DENSEST * int(further[best]))
+    return at if at > 0 and sharp and len(np.unique(took[here])) >= _DIFFERENT else None
+
+
+def _has_edge(took: Numbers, longest: Numbers, at: int) -> bool:
+    """Whether the durations of one interaction are broad, begin at the edge, and have parts that do not."""
+    below, same, near = (int((took < limit).sum()) for limit in (at, at * _SAME, at * _NEAR))
+    if below > 2 * _STRAYS * len(took) or near == below or same - below > _SAME_MOST * len(took):
+        return False
+    if np.quantile(took, 0.75) < _BROAD * at:
+        return False
+    calling = (longest > 0) & (took >= at)
+    if calling.sum() < _LEAST_OF_EACH:
+        return False
+    rest = np.maximum(took - longest, 0)[calling]
+    return bool(np.quantile(longest[calling], _LOW) + np.quantile(rest, _LOW) <= _FLOOR * at)

@@ -1,0 +1,119 @@
+"""Traces that were kept for their duration have an edge, and complete or randomly sampled ones have none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tailrace import readers
+from tailrace.diagnosis import diagnose
+from tailrace.readers.spans_chosen import Edge, edge
+from tailrace.units import MILLISECOND, parse_moment
+
+SEEDS = range(40)
+
+
+def system(name: str, random: np.random.Generator, n: int = 20_000) -> tuple[Any, Any, Any]:
+    """Durations in ms, longest calls in ms and interactions of a complete recording."""
+    kind = random.integers(0, 3, n)
+    own, call = random.exponential(20, n) * (1 + kind), random.exponential(40, n)
+    if name == "stalls":
+        call += np.where(random.random(n) < 0.05, random.uniform(0, 3000, n), 0)
+    elif name == "lost":
+        own += random.choice([0, 1000, 3000], n, p=[0.9, 0.08, 0.02])
+    elif name == "floor of the call":
+        call += 100
+    elif name == "own floor":
+        own += 100
+    elif name == "two floors":
+        own, call = own + 40, call + 60
+    elif name == "filled up":
+        own = np.maximum(own, 100 - call)
+    elif name == "narrow":
+        own, call = random.lognormal(3, 0.05, n), random.lognormal(3, 0.05, n)
+    elif name == "broad":
+        own, call = random.lognormal(3, 1.5, n), random.lognormal(3, 1.5, n)
+    elif name == "gamma":
+        own, call = random.gamma(8, 5, n), random.gamma(2, 20, n)
+    elif name == "no calls":
+        own, call = own + 100, np.zeros(n)
+    elif name == "whole milliseconds":
+        own, call = np.ceil(own), np.ceil(call)
+    return own + call, call, kind
+
+
+SYSTEMS = (
+    *("plain", "stalls", "lost", "floor of the call", "own floor", "two floors", "filled up", "narrow", "broad"),
+    *("gamma", "no calls", "whole milliseconds"),
+)
+
+
+def found(took: Any, call: Any, kind: Any, kept: Any) -> Edge | None:
+    ns = [np.round(column[kept] * MILLISECOND).astype(np.int64) for column in (took, call)]
+    return edge(*ns, kind[kept].astype(np.uint64))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("share", [1.0, 0.1, 0.02])
+def test_complete_and_randomly_sampled_traces_have_no_edge(name: str, share: float) -> None:
+    for seed in SEEDS:
+        random = np.random.default_rng(seed)
+        took, call, kind = system(name, random)
+        assert found(took, call, kind, random.random(len(took)) < share) is None, seed
+
+
+@pytest.mark.parametrize("name", ["plain", "stalls", "broad"])
+@pytest.mark.parametrize(("threshold_ms", "share"), [(100, 0.0), (100, 0.005), (150, 0.0)])
+def test_traces_above_a_latency_have_an_edge_there(name: str, threshold_ms: int, share: float) -> None:
+    """Also if a few of the others are kept at random."""
+    for seed in SEEDS:
+        random = np.random.default_rng(seed)
+        took, call, kind = system(name, random)
+        at = found(took, call, kind, (took >= threshold_ms) | (random.random(len(took)) < share))
+        assert at is not None, seed
+        assert threshold_ms * MILLISECOND * 0.99 <= at.at <= threshold_ms * MILLISECOND * 1.01
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_few_traces_or_one_interaction_prove_nothing(name: str) -> None:
+    took, call, kind = system(name, np.random.default_rng(1))
+    slow = took >= 150
+    assert found(took[:300], call[:300], kind[:300], slow[:300]) is None
+    assert found(took, call, np.zeros(len(took)), slow) is None
+
+
+def zipkin(path: Path, took: Any, call: Any, kind: Any, kept: Any) -> Path:
+    """Traces of web, which calls app."""
+    begin, spans = parse_moment("2026-11-20T16:49:00Z") // 1000, []
+    for n in np.flatnonzero(kept).tolist():
+        whole, inner = int(took[n] * 1000), int(call[n] * 1000)
+        for own, parent, service, span_kind, first, length in (
+            ("1", None, "web", "SERVER", 0, whole),
+            ("2", "1", "web", "CLIENT", whole - inner, inner),
+            ("2", "1", "app", "SERVER", whole - inner, inner),
+        ):
+            about = {"traceId": f"{n + 1:x}", "id": own, "name": f"kind-{'abc'[kind[n]]}", "kind": span_kind}
+            about |= {"timestamp": begin + 10_000 * n + first, "duration": length} | (
+                {"parentId": parent} if parent else {}
+            )
+            spans.append({**about, "localEndpoint": {"serviceName": service}})
+    path.write_text(json.dumps(spans))
+    return path
+
+
+def test_slow_traces_of_a_file_are_requests_without_visits_and_the_finding_says_why(tmp_path: Path) -> None:
+    took, call, kind = system("stalls", np.random.default_rng(3), 6000)
+    whole = readers.read(zipkin(tmp_path / "whole.json", took, call, kind, took > 0))
+    assert whole.manifest.rows["visits"] == 12_000
+    assert {server.chosen for server in whole.topology.servers} == {None}
+    slow = readers.read(zipkin(tmp_path / "slow.json", took, call, kind, took >= 150))
+    assert "visits" not in slow.manifest.rows
+    assert {server.chosen for server in slow.topology.servers} == {True}
+    assert "faster traces were left out" in " ".join(slow.manifest.notes)
+    assert slow.manifest.rows["requests"] == (took >= 150).sum()
+    said = [finding.sentence for episode in diagnose(slow).episodes for finding in episode.findings]
+    assert any("tail sampling" in sentence for sentence in said)
