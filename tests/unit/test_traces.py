@@ -101,6 +101,21 @@ def test_a_span_in_queue_shows_when_a_worker_took_the_request() -> None:
     assert "the request of 3 of the 8 visits" in " ".join(read("obi.jsonl").manifest.notes)
 
 
+def test_waits_for_a_connection_of_a_pool_are_no_visits_and_the_note_says_what_is_carried() -> None:
+    run = read("pool.jsonl")
+    assert visits(run) == [("shop", None, 0, 0, 500, 0, True), ("mysql", "shop", 420, 420, 480, 0, True)]
+    said = " ".join(run.manifest.notes)
+    assert "2 spans are waits for a connection of a pool (shop): 401 ms in all, 400 ms at most" in said
+
+
+def test_the_wait_time_of_a_pool_becomes_samples() -> None:
+    samples = readers.read(FILES.parent / "otlpmetrics" / "pool.jsonl").samples().collect()
+    found = samples.select(pl.col("place", "metric").cast(pl.String), "interval_ns", "value").sort("place").rows()
+    ten = 10_000 * MILLISECOND
+    assert [row[:3] for row in found] == [(place, "pool_wait_seconds", ten) for place in ("old", "old", "shop", "shop")]
+    assert [row[3] for row in found] == pytest.approx([0.3, 0.0, 0.25, 3.5])
+
+
 @pytest.mark.parametrize(
     ("attribute", "count", "name"),
     [

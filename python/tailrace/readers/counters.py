@@ -80,6 +80,11 @@ def _rules() -> dict[str, Rule]:
             *("level", "pool_waiting", 1.0),
             "hikaricp_connections_pending hikaricp_pending_threads db_client_connection_pending_requests",
         ),
+        "pool_wait": (
+            *("count", "pool_wait_seconds", 1.0),
+            "db_client_connection_wait_time_sum hikaricp_connections_acquire_seconds_sum",
+        ),
+        "pool_wait_ms": ("count", "pool_wait_seconds", 0.001, "db_client_connections_wait_time_sum"),
         "rss": ("level", "rss_bytes", 1.0, "process_resident_memory_bytes container_memory_rss"),
         "hz": ("largest", "cpu_hz", 1.0, "node_cpu_scaling_frequency_hertz"),
         "hz_max": ("largest", "cpu_hz_max", 1.0, "node_cpu_scaling_frequency_max_hertz"),

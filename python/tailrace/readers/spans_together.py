@@ -39,6 +39,7 @@ class Visits:
         """No trace has its root, so all outermost visits are requests."""
         self.damaged = self.skewed = self.orphans = self.twice = self.cycles = self.moved = self.chosen = 0
         self.shape = Shape()
+        self.pools = Pools()
         self._ok = texts.index("ok") if "ok" in texts else 0
         self.taken = 0
         """Visits of which it is known when a worker took them."""
@@ -51,6 +52,7 @@ class Visits:
         if (spans.container[spans.kind == SERVER] == ROOT).any():
             self.orphans_enter = False
         part = spans_visits.of(spans, self._nameable)
+        self.pools.add(spans)
         self.shape.add(part.visits, self._ok)
         self._runs.add(part.visits)
         self._waits.add(part.visits["arrival"] - part.visits["sent"])
@@ -79,6 +81,11 @@ class Visits:
     def remote(self) -> set[str]:
         """Servers without spans of their own, whose visits are as their clients saw them."""
         return {self._texts[server] for server in self._remote}
+
+    @property
+    def waiting(self) -> list[str]:
+        """Services with waits for a connection of a pool."""
+        return sorted({self._texts[service] for service in self.pools.services})
 
     def topology(self) -> Topology:
         name, calls = self._texts, sorted((self._texts[a], self._texts[b]) for a, b in self._calls.counts)
@@ -109,6 +116,22 @@ class Visits:
         of_interactions = pl.Series(renamed, dtype=pl.Categorical)
         by_column = {name: of_interactions if name == "interaction" else names for name in _NAMES}
         return _Tables(self._runs, by_column, self._waits.lost()[1], orphans_enter=self.orphans_enter)
+
+
+class Pools:
+    """Waits for a connection of a pool: the work of no server, and part of the visits that wait."""
+
+    def __init__(self) -> None:
+        self.services = set[int]()
+        self.count = self.longest = self.total = 0
+
+    def add(self, spans: Linked) -> None:
+        waits = np.flatnonzero(spans.connection)
+        if len(waits):
+            took = spans.end[waits] - spans.begin[waits]
+            self.services.update(np.unique(spans.service[waits]).tolist())
+            self.count, self.longest = self.count + len(waits), max(self.longest, int(took.max()))
+            self.total += sum(took.tolist())
 
 
 class _Pairs:

@@ -191,6 +191,13 @@ def _about_visits(visits: Visits) -> list[str]:
             f"a span `in queue` shows when a worker took the request of {visits.taken} of the {len(visits)} visits: it "
             "waited from its arrival until then"
         )
+    if visits.pools.count:
+        total, longest = (units.format_duration(ns) for ns in (visits.pools.total, visits.pools.longest))
+        said.append(
+            f"{visits.pools.count} spans are waits for a connection of a pool ({', '.join(visits.waiting[:12])}): "
+            f"{total} in all, {longest} at most. They are no calls, and no server works in them; the record counts "
+            "them as time of the visits that wait, and has no column of its own for them"
+        )
     if visits.orphans:
         become = "count as requests, because no trace has its root" if visits.orphans_enter else "belong to no request"
         said.append(f"visits whose caller's span is missing: {visits.orphans}; they {become}")
