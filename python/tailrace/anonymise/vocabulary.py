@@ -34,6 +34,7 @@ KINDS = frozenset(
         "process_spawn",
         "safepoint",
         "silent_client",
+        "silent_server",
         "writeback",
     }
 )

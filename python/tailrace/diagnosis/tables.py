@@ -35,7 +35,8 @@ class Tables(Protocol):
 
 def look(tables: Tables, window_ns: int) -> View:
     requests = _requests(tables)
-    stays, calls, lossy, callers = _visits(tables)
+    visits = _inside_from(tables.visits())
+    stays, calls, callers = _visits(visits, tables.topology)
     of_calls = [each for callees in calls.values() for each in callees.values()]
     whole = Stays.of(requests["sent"].to_numpy(), requests["end"].to_numpy())
     clock = clock_of([whole, *stays.values(), *of_calls])
@@ -48,13 +49,13 @@ def look(tables: Tables, window_ns: int) -> View:
         end,
         window_ns,
         requests,
-        _on(clock, lossy, "sent", "arrival", "departure"),
+        _on(clock, _lossy(tables.visits()), "sent", "arrival", "departure"),
         stays,
         {caller: {name: each.on(clock) for name, each in callees.items()} for caller, callees in calls.items()},
         samples,
         _events(tables, clock),
         tables.topology,
-        _on(clock, tables.visits(), "sent", "arrival", "start", "first_byte", "departure"),
+        _on(clock, visits, "sent", "arrival", "start", "first_byte", "departure"),
         callers,
         tables.connections,
         clock,
@@ -104,30 +105,33 @@ def _with_hedged(requests: pl.DataFrame) -> pl.DataFrame:
     return requests.with_columns(twice=twice).with_columns(given_up=pl.col("given_up") & ~pl.col("twice") & ~answered)
 
 
-def _visits(tables: Tables) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], pl.DataFrame, dict[str, str]]:
-    lazy = tables.visits()
-    lossy = (
-        lazy.filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
+def _lossy(visits: pl.LazyFrame) -> pl.DataFrame:
+    return (
+        visits.filter((pl.col("drops") > 0) | (pl.col("data_drops") > 0))
         .select("request", "server", "caller", "sent", "arrival", "departure", "drops", "data_drops")
         .with_columns(pl.col("server", "caller").cast(pl.String))
         .collect()
         .sort("sent")
     )
-    visits = _inside_from(lazy) if (lossy["data_drops"] > 0).any() else lazy
+
+
+def _visits(
+    visits: pl.LazyFrame, topology: Topology
+) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], dict[str, str]]:
     columns = pl.col("server", "caller").cast(pl.Categorical), pl.col("sent", "arrival", "departure")
     inside = visits.select(*columns).collect()
     stays = {
         server: Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy())
         for (server,), rows in inside.partition_by("server", as_dict=True).items()
     }
-    callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), tables.topology, stays)
+    callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), topology, stays)
     names = {"caller": pl.Categorical, "name": pl.String}
     calling = pl.DataFrame({"caller": list(callers), "name": list(callers.values())}, names)
     by_servers = inside.join(calling, on="caller", maintain_order="left")
     calls: dict[str, dict[str, Stays]] = {}
     for (name, server), rows in by_servers.partition_by("name", "server", as_dict=True).items():
         calls.setdefault(name, {})[server] = Stays.of(rows["sent"].to_numpy(), rows["departure"].to_numpy())
-    return stays, calls, lossy, callers
+    return stays, calls, callers
 
 
 def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
@@ -135,13 +139,15 @@ def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
     queue is full, the visit arrives when it makes its first call. Its client sends the data again and again on a
     connection that the server does not know of, for seconds after the server works as usual. The moment when the server
     took the data is not recorded, but it was before that call and before the answer."""
-    repeated = visits.filter(pl.col("data_drops") > 0).select("visit")
-    first = visits.join(repeated, left_on="parent", right_on="visit", how="semi").group_by("parent")
-    first_call = first.agg(first_call=pl.col("sent").min())
-    known = visits.join(first_call, left_on="visit", right_on="parent", how="left")
+    repeated = visits.filter(pl.col("data_drops") > 0).select("visit").collect()
+    if repeated.is_empty():
+        return visits
+    first = visits.join(repeated.lazy(), left_on="parent", right_on="visit", how="semi").group_by("parent")
+    first_call = first.agg(first_call=pl.col("sent").min()).collect()
+    known = visits.join(first_call.lazy(), left_on="visit", right_on="parent", how="left", maintain_order="left")
     inside = pl.max_horizontal("arrival", pl.min_horizontal("first_call", "departure"))
     called = pl.col("first_call").is_not_null()
-    return known.with_columns(arrival=pl.when(called).then(inside).otherwise(pl.col("arrival")))
+    return known.with_columns(arrival=pl.when(called).then(inside).otherwise(pl.col("arrival"))).drop("first_call")
 
 
 def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> dict[str, str]:

@@ -274,6 +274,12 @@ def notes(report: Mapping[str, Any]) -> list[str]:
             said.append(f"{server['name']}: {count} connections read by change of direction only: {reason}")
         for asked, count in server.get("tls", {}).items():
             said.append(f"{server['name']}: {count} TLS connections to {asked or 'a server that they do not name'}")
+        if server.get("unheard"):
+            said.append(
+                f"{server['name']}: it speaks first, and said nothing on {server['unheard']} connections that clients "
+                f"held for up to {format_duration(server['unheard_longest_ns'])}: it may not know of them, because "
+                "their last packet met a full accept queue. Without a time limit, such a client waits for ever"
+            )
         for reason, count in server.get("unreadable", {}).items():
             said.append(f"{server['name']}: {count} bytes could not be read: {reason}")
     return said

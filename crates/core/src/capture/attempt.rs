@@ -86,8 +86,6 @@ pub struct Attempt {
     pub completed: i64,
     first_data: Print,
     server_heard: bool,
-    /// When the first bytes of the client reached the server, if it needed more than one try.
-    pub data_arrived: i64,
     /// Repetitions of the client's first bytes and of the SYN-ACK that were losses.
     pub data_repeats: u8,
     pub answer_repeats: u8,
@@ -113,7 +111,6 @@ impl Attempt {
             completed: NO_TIME,
             first_data: Print::NONE,
             server_heard: false,
-            data_arrived: NO_TIME,
             data_repeats: 0,
             answer_repeats: 0,
             undecided: 0,
@@ -347,9 +344,6 @@ impl Attempt {
     /// the server was to speak first, and did not until the client's ACK arrived.
     pub fn server_segment(&mut self, segment: &Segment<'_>) -> u8 {
         if segment.len > 0 || distance(segment.ack, self.first_byte()) > 0 {
-            if !self.server_heard && self.data_repeats > 0 && self.first_data.is_answered(segment) {
-                self.data_arrived = self.first_data.time;
-            }
             self.server_heard = true;
         }
         if segment.len == 0 || self.undecided == 0 {

@@ -22,10 +22,6 @@ macro_rules! scribe {
                 .attempt
                 .as_ref()
                 .map_or(0, |attempt| attempt.answer_repeats),
-            data_arrived: $self
-                .attempt
-                .as_ref()
-                .map_or(crate::record::NO_TIME, |attempt| attempt.data_arrived),
             opaque: None,
             refused: Vec::new(),
         }
@@ -370,6 +366,10 @@ impl Connection {
         let Some(body) = &mut self.body else { return };
         match &mut body.queue.opening {
             Some(opening) if side == Side::Server && !opening.asked => {
+                if !opening.greeted {
+                    let server = self.parties.server;
+                    ledger.servers.tally(server, |tally| tally.greeted += 1);
+                }
                 (opening.ready, opening.greeted) = (opening.ready.max(time), true);
             }
             Some(opening) => opening.ask(self.parties.server, time, ledger),

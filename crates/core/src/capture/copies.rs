@@ -45,14 +45,6 @@ impl Print {
         ip_id: 0,
     };
 
-    /// Whether a segment answers this one, and none before it, as far as timestamps show (RFC 7323).
-    pub fn is_answered(&self, by: &Segment<'_>) -> bool {
-        match (self.ts_val, by.ts_ecr) {
-            (Some(mine), Some(answered)) => mine == answered,
-            _ => true,
-        }
-    }
-
     pub fn of(segment: &Segment<'_>) -> Print {
         Print {
             time: segment.time,

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `files` | per capture: see [`super::report::FileReport`] (packets, bytes, losses, clock offset) |
 //! | `begin`, `end` | first and last packet, ns since the Unix epoch; null without packets |
-//! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses after the SYN), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
+//! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses after the SYN), `greeted` (connections on which it spoke first), `unheard` and `unheard_longest_ns` (those on which it should have, and said nothing), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
 //! | `counts` | see [`super::ledger::Counts`] |
 //! | `lookups` | DNS over UDP: see [`super::lookups::Report`] |
 //! | `apart` | attempts without evidence that a client made them: see [`super::crowd::Report`] |

@@ -65,7 +65,7 @@ impl Opening {
     /// The client sends its first bytes, or the connection ends without any.
     pub fn ask(&mut self, server: u32, time: i64, ledger: &mut Ledger) {
         if !self.asked {
-            ledger.silent(server, self.ready, time);
+            ledger.silent(server, self.greeted, self.ready, time);
         }
         self.asked = true;
     }
@@ -174,8 +174,6 @@ pub struct Scribe<'a> {
     /// Losses after the SYN so far: repeats of the first bytes, and of the SYN-ACK.
     pub data_repeats: u8,
     pub answer_repeats: u8,
-    /// When the client's first bytes reached the server, if they were lost before.
-    pub data_arrived: i64,
     /// Set when the protocol gives up.
     pub opaque: Option<&'static str>,
     /// What it could not read.
@@ -196,11 +194,6 @@ impl Scribe<'_> {
         let lost_first = if exchange.first { repeats } else { 0 };
         let arrival = opening.map_or(exchange.begin, |o| o.arrival(exchange.begin));
         let arrival = arrival.max(exchange.arrived);
-        let arrival = if exchange.first {
-            arrival.max(self.data_arrived)
-        } else {
-            arrival
-        };
         let visit = Visit {
             visit: NO_ID,
             server: self.parties.server,
@@ -383,7 +376,7 @@ impl Exchanges for Scribe<'_> {
         let unanswered = |newest: &&Exchange| newest.first_byte == NO_TIME;
         if let Some(newest) = self.queue.open.back().filter(unanswered) {
             self.ledger
-                .silent(self.parties.server, newest.last_asked, time);
+                .silent(self.parties.server, true, newest.last_asked, time);
         }
     }
 

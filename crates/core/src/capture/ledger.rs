@@ -92,10 +92,13 @@ impl From<Drop> for Event {
 }
 
 /// A client had a connection and sent nothing, or nothing more of a request that it had begun, for longer than a slow
-/// client needs. A server that reads from one connection at a time has a worker less meanwhile.
+/// client needs. A server that reads from one connection at a time has a worker less meanwhile. Or the server, which
+/// speaks first, said nothing: it may not know of a connection whose last packet met a full accept queue, and nobody
+/// repeats anything there if the server answered with a SYN cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Silence {
     pub server: u32,
+    pub by_server: bool,
     pub begin: i64,
     pub end: i64,
 }
@@ -104,7 +107,11 @@ impl From<Silence> for Event {
     fn from(silence: Silence) -> Event {
         Event {
             place: silence.server,
-            kind: "silent_client",
+            kind: if silence.by_server {
+                "silent_server"
+            } else {
+                "silent_client"
+            },
             begin: silence.begin,
             end: silence.end,
             detail: None,
@@ -241,10 +248,26 @@ impl Ledger {
         self.drops.push(Drop { server, data, loss });
     }
 
-    pub fn silent(&mut self, server: u32, begin: i64, end: i64) {
-        if end.saturating_sub(begin) > PROMPT {
-            self.silences.push(Silence { server, begin, end });
+    /// Nothing came on a connection; `greeted`: the server had spoken first.
+    pub fn silent(&mut self, server: u32, greeted: bool, begin: i64, end: i64) {
+        let lasted = end.saturating_sub(begin);
+        if lasted <= PROMPT {
+            return;
         }
+        let mut by_server = false;
+        self.servers.tally(server, |tally| {
+            by_server = !greeted && tally.greets();
+            if by_server {
+                tally.unheard += 1;
+                tally.unheard_longest_ns = tally.unheard_longest_ns.max(lasted);
+            }
+        });
+        self.silences.push(Silence {
+            server,
+            by_server,
+            begin,
+            end,
+        });
     }
 
     /// Takes the events of the connections so far.

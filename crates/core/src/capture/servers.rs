@@ -53,6 +53,11 @@ pub struct Tally {
     pub syn_repeats: u64,
     pub synack_repeats: u64,
     pub data_drops: u64,
+    /// Connections on which the server spoke first.
+    pub greeted: u64,
+    /// Connections on which it should have spoken first and said nothing, and the longest of these.
+    pub unheard: u64,
+    pub unheard_longest_ns: i64,
     pub refused: u64,
     /// Attempts that failed without an answer, those that the sender never completed, and those
     /// that were still waiting when the recording ended.
@@ -79,6 +84,10 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Whether the server speaks first on its connections.
+    pub fn greets(&self) -> bool {
+        2 * self.greeted > self.connections
+    }
     pub fn enter(&mut self) {
         self.visits_now += 1;
         self.visits_max = self.visits_max.max(self.visits_now);
