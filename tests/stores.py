@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +18,7 @@ LOST, CUT, SILENT = "lost", "cut", "silent"
 """What is wrong with an object: it is listed and not there; the server hangs up in its middle, or falls silent."""
 
 
-class Store(BaseHTTPRequestHandler):
+class Store(BaseHTTPRequestHandler, ABC):
     protocol_version = "HTTP/1.1"
     root: Path
     faults: dict[str, str]
@@ -26,8 +27,9 @@ class Store(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.do_GET()
 
+    @abstractmethod
     def do_GET(self) -> None:
-        raise NotImplementedError
+        """Answer in the protocol of the store."""
 
     def content(self, path: Path) -> None:
         """Answer with the bytes of an object, or those of the range that is asked for."""

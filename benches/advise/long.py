@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import machine
+import used
 
 from tailrace import sim, twin
 from tailrace.advise.changing import changed
@@ -74,17 +73,12 @@ def advised(run: Path, out: Path) -> dict[str, Any]:
         "--json",
         "--quiet",
     ]
-    began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    said = process.stdout.read() if process.stdout else b""
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{command} failed with status {status}")
+    said, took = used.run(command)
     told = json.loads(said)
     return {
-        "wall_s": round(time.perf_counter() - began, 1),
-        "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak_mb": round(usage.ru_maxrss * 1024 / 1e6),
+        "wall_s": round(took["wall_s"], 1),
+        "cpu_s": round(took["cpu_s"], 1),
+        "peak_mb": round(took["peak_mb"]),
         "complete": told["complete"],
         "compared": len(told["ranked"]),
         "best": told["ranked"][0]["change"] if told["ranked"] else None,

@@ -16,13 +16,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import machine
+import used
 
 RESULTS = Path(__file__).parents[1] / "results" / "diagnose.json"
 TABLE = Path(__file__).with_name("table.md")
@@ -45,17 +45,9 @@ def run(run_folder: Path, report: Path) -> dict[str, float]:
         "--json",
         "--quiet",
     ]
-    began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    out = process.stdout.read() if process.stdout else b""
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{command} failed with status {status}")
+    out, took = used.run(command)
     found = json.loads(out)
-    return {
-        "wall_s": time.perf_counter() - began,
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_mb": usage.ru_maxrss * 1024 / 1e6,
+    return took | {
         "vlrt": found["vlrt"],
         "requests": found["requests"],
         "episodes": len(found["episodes"]),

@@ -129,23 +129,15 @@ def _if_shared(one: Ranked, tiers: Sequence[str], trials: Trials) -> Ranked:
     }
     if not shared:
         return one
-    [outcome] = trials.outcomes([replicated(changed(one.experiment, shared), 0)])
-    if outcome is None:
-        trials.leave("find what is left if all servers share a pool, for {}", [one.words])
-        return one
-    if _holds(one, outcome.vlrt):
+    question = "find what is left if all servers share a pool, for {}"
+    vlrt = _outside(one, changed(one.experiment, shared), question, trials)
+    if vlrt is None:
         return one
     caution = (
         f"The recording does not show whether callers have a pool for each server of {words.name(tiers[0])}. If all "
-        f"share one, {words.count(outcome.vlrt)} requests take 1 s or more."
+        f"share one, {words.count(vlrt)} requests take 1 s or more."
     )
-    return _reaching(one, outcome.vlrt, f"{one.caution} {caution}".strip(), trials)
-
-
-def _holds(one: Ranked, vlrt: int) -> bool:
-    """Whether the interval holds this count, as far as there is one."""
-    low, high = one.effect.vlrt.low, one.effect.vlrt.high
-    return low is None or high is None or low <= vlrt <= high
+    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
 
 
 def _if_polled(one: Ranked, calls: Sequence[tuple[str, str]], trials: Trials) -> Ranked:
@@ -171,26 +163,37 @@ def _if_accounted_for(one: Ranked, trials: Trials) -> Ranked:
     if not unknown:
         return one
     left = tuple(loss for loss in one.experiment.losses if loss.cause != UNKNOWN)
-    [outcome] = trials.outcomes([replicated(one.experiment.model_copy(update={"losses": left}), 0)])
-    if outcome is None:
-        trials.leave("find what is left without the losses that no cause accounts for, for {}", [one.words])
-        return one
-    if _holds(one, outcome.vlrt):
+    question = "find what is left without the losses that no cause accounts for, for {}"
+    vlrt = _outside(one, one.experiment.model_copy(update={"losses": left}), question, trials)
+    if vlrt is None:
         return one
     caution = (
         f"The recording does not show why {words.name(unknown[0].place)} lost capacity. If the change ends "
-        f"that, too, {words.count(outcome.vlrt)} requests take 1 s or more."
+        f"that, too, {words.count(vlrt)} requests take 1 s or more."
     )
-    return _reaching(one, outcome.vlrt, f"{one.caution} {caution}".strip(), trials)
+    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
 
 
 def _more(one: Ranked, experiment: Experiment, question: str, trials: Trials) -> int | None:
     """The very slow requests of an experiment, if they are more than the interval has."""
+    vlrt, high = _simulated(one, experiment, question, trials), one.effect.vlrt.high
+    return vlrt if vlrt is not None and high is not None and vlrt > high else None
+
+
+def _outside(one: Ranked, experiment: Experiment, question: str, trials: Trials) -> int | None:
+    """The very slow requests of an experiment, if there is an interval and it does not hold them."""
+    vlrt = _simulated(one, experiment, question, trials)
+    low, high = one.effect.vlrt.low, one.effect.vlrt.high
+    return None if vlrt is None or low is None or high is None or low <= vlrt <= high else vlrt
+
+
+def _simulated(one: Ranked, experiment: Experiment, question: str, trials: Trials) -> int | None:
+    """The very slow requests of an experiment; None, and the question stays open, if there is no time for it."""
     [outcome] = trials.outcomes([replicated(experiment, 0)])
     if outcome is None:
         trials.leave(question, [one.words])
         return None
-    return outcome.vlrt if one.effect.vlrt.high is not None and outcome.vlrt > one.effect.vlrt.high else None
+    return outcome.vlrt
 
 
 def _reaching(one: Ranked, vlrt: int, caution: str, trials: Trials) -> Ranked:
