@@ -241,6 +241,10 @@ class Replay:
         """Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores, and accept as it
         does."""
 
+    def accept_in_turn(self, server: int, slice_ns: float) -> None:
+        """Let the thread of this server that accepts connections wait until each running visit has had `slice_ns` of
+        work, or has ended. With 0, it goes first."""
+
     def accept_above(self, server: int, share: float) -> None:
         """Let this server accept nothing with less than this share of its speed."""
 

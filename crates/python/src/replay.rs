@@ -207,7 +207,7 @@ impl Replay {
             let (parts, grid) = (&network.program.parts, network.grid);
             let each = network.limits.iter_mut().zip(&mut self.servers);
             for (server, ((limits, shared), theirs)) in each.zip(&theirs.limits).enumerate() {
-                limits.still = theirs.still;
+                (limits.still, limits.slice) = (theirs.still, theirs.slice);
                 if theirs.in_turn {
                     (limits.in_turn, limits.cores) = (true, theirs.cores);
                     *shared = Capacity::of(parts, server as u32, theirs.cores, grid, true);
@@ -223,6 +223,16 @@ impl Replay {
         let one = limits.get_mut(server);
         one.ok_or_else(|| PyValueError::new_err("no such server"))?
             .still = share;
+        Ok(())
+    }
+
+    /// Let the thread of this server that accepts connections wait until each running visit has had so
+    /// many nanoseconds of work.
+    fn accept_in_turn(&mut self, server: usize, slice_ns: f64) -> PyResult<()> {
+        let limits = &mut Arc::make_mut(&mut self.network).limits;
+        let one = limits.get_mut(server);
+        one.ok_or_else(|| PyValueError::new_err("no such server"))?
+            .slice = slice_ns;
         Ok(())
     }
 
@@ -460,6 +470,7 @@ fn limits(py: Python<'_>, servers: &Bound<'_, PyAny>) -> PyResult<Vec<Limits>> {
         accept: accept[i],
         inside: inside[i],
         still: 0.0,
+        slice: 0.0,
     };
     Ok((0..cores.len()).map(one).collect())
 }

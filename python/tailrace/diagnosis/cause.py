@@ -19,8 +19,8 @@ from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, TOLD, Repl
 from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.losses import Cause as Line
 from tailrace.diagnosis.ledger.losses.overhead import CAUSE as OVERHEAD
+from tailrace.diagnosis.ledger.reproduced import REPRODUCED
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.ledger.verdict import REPRODUCED
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.view import View

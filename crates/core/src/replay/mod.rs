@@ -3,6 +3,7 @@
 //! program    visits → the steps of each: it works, it sends a call, it waits for one
 //! capacity   how fast each server was at each time, from the usual demand of its requests
 //! network    the programs at given capacities: arrivals, waiting, drops and departures
+//! accepting  when a server takes visits out of its accept queue
 //! calls      which candidate receives a call, and the wait for a connection
 //! choice     the candidates that balancers choose
 //! section    some of the visits of a network, as a smaller network
@@ -10,6 +11,9 @@
 //!
 //! At the capacities at which works were measured, visits leave when they left in the recording.
 
+mod accepting;
+#[cfg(test)]
+mod accepting_tests;
 mod calls;
 mod capacity;
 mod choice;

@@ -21,11 +21,11 @@ pub struct Limits {
     pub inside: u32,
     /// With less than this share of its speed, the server accepts nothing.
     pub still: f64,
+    /// The thread that accepts connections waits until each job that runs has had so many
+    /// nanoseconds of work (0: it goes first).
+    pub slice: f64,
 }
 
-/// No server accepts anything with less than this share of its speed; the last step of a stop may
-/// have such a share.
-const STANDS_STILL: f64 = 0.02;
 const NOBODY: u32 = u32::MAX;
 /// The time of what does not happen.
 pub const NEVER: i64 = i64::MAX;
@@ -143,8 +143,8 @@ impl Network {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-struct Job {
-    end: f64,
+pub(super) struct Job {
+    pub(super) end: f64,
     visit: u32,
 }
 
@@ -165,17 +165,21 @@ impl Ord for Job {
 
 #[derive(Default)]
 pub(super) struct Server {
-    jobs: BinaryHeap<Job>,
+    pub(super) jobs: BinaryHeap<Job>,
     /// Jobs that wait for their turn, with their work.
     line: VecDeque<(u32, f64)>,
     /// What one job has attained since the beginning.
-    attained: f64,
+    pub(super) attained: f64,
     now: i64,
     pub(super) in_service: u32,
     pub(super) accept_queue: VecDeque<u32>,
+    /// What one job has attained when the thread that accepts has its next turn.
+    pub(super) turn: f64,
+    /// Whether that turn comes before the next completion.
+    turns_first: bool,
     /// Completions that were scheduled for an earlier version are ignored.
     version: u32,
-    resumes: i64,
+    pub(super) resumes: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,7 +195,7 @@ pub(super) enum Event {
 
 pub(super) struct State<'a> {
     pub(super) net: &'a Network,
-    capacity: &'a [Vec<f64>],
+    pub(super) capacity: &'a [Vec<f64>],
     held: &'a Held,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     turn: u64,
@@ -261,7 +265,7 @@ impl<'a> State<'a> {
         self.events.push(Reverse((time, self.turn, event)));
     }
 
-    fn place(&self, visit: u32) -> usize {
+    pub(super) fn place(&self, visit: u32) -> usize {
         self.place[visit as usize] as usize
     }
 
@@ -305,10 +309,12 @@ impl<'a> State<'a> {
             return self.leaves(visit, now);
         }
         let place = self.place(visit);
-        let (limits, server) = (self.net.limits[place], &self.servers[place]);
+        let limits = self.net.limits[place];
+        let must_wait = (limits.workers > 0 && self.servers[place].in_service >= limits.workers)
+            || self.stops(place, now).is_some()
+            || (self.net.may_drop[visit as usize] && self.has_no_turn(place, now));
+        let server = &self.servers[place];
         let waiting = server.accept_queue.len() as u32;
-        let must_wait = (limits.workers > 0 && server.in_service >= limits.workers)
-            || self.stops(place, now).is_some();
         let is_full = (limits.inside > 0 && server.in_service + waiting >= limits.inside)
             || (must_wait && limits.accept > 0 && waiting >= limits.accept);
         if is_full && self.net.may_drop[visit as usize] {
@@ -318,8 +324,12 @@ impl<'a> State<'a> {
         if must_wait {
             self.servers[place].accept_queue.push_back(visit);
             self.will_resume(place, now);
+            if limits.slice > 0.0 {
+                self.look_ahead(place);
+            }
         } else {
             self.starts(visit, now);
+            self.ends_turn(place);
         }
     }
 
@@ -337,45 +347,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// When a stopped server continues; None if it works.
-    fn stops(&self, place: usize, now: i64) -> Option<i64> {
-        let (grid, capacity) = (self.net.grid, &self.capacity[place]);
-        let least = self.net.limits[place].still.max(STANDS_STILL);
-        let still = |step: usize| capacity.get(step).is_some_and(|&share| share < least);
-        let mut step = grid.at(now);
-        if !still(step) {
-            return None;
-        }
-        while still(step) {
-            step += 1;
-        }
-        Some(grid.end_of(step - 1))
-    }
-
-    fn will_resume(&mut self, place: usize, now: i64) {
-        if let Some(until) = self
-            .stops(place, now)
-            .filter(|&until| self.servers[place].resumes < until && until > now)
-        {
-            self.servers[place].resumes = until;
-            self.at(until, Event::Resumes(place as u32));
-        }
-    }
-
-    fn takes_next(&mut self, place: usize, now: i64) {
-        if self.stops(place, now).is_some() {
-            return self.will_resume(place, now);
-        }
-        let workers = self.net.limits[place].workers;
-        while workers == 0 || self.servers[place].in_service < workers {
-            let Some(visit) = self.servers[place].accept_queue.pop_front() else {
-                return;
-            };
-            self.starts(visit, now);
-        }
-    }
-
-    fn starts(&mut self, visit: u32, now: i64) {
+    pub(super) fn starts(&mut self, visit: u32, now: i64) {
         let place = self.place(visit);
         self.servers[place].in_service += 1;
         match self.held.pause.get(visit as usize) {
@@ -458,6 +430,11 @@ impl<'a> State<'a> {
         }
         self.advance(place, now);
         let server = &mut self.servers[place];
+        if server.turns_first {
+            server.attained = server.attained.max(server.turn);
+            self.look_ahead(place);
+            return self.takes_next(place, now);
+        }
         let Some(job) = server.jobs.pop() else { return };
         server.attained = server.attained.max(job.end);
         if let Some((visit, work)) = server.line.pop_front() {
@@ -475,7 +452,7 @@ impl<'a> State<'a> {
         (self.net.limits[place].cores / self.servers[place].jobs.len().max(1) as f64).min(1.0)
     }
 
-    fn advance(&mut self, place: usize, until: i64) {
+    pub(super) fn advance(&mut self, place: usize, until: i64) {
         let (share, grid) = (self.share(place), self.net.grid);
         let server = &mut self.servers[place];
         while !server.jobs.is_empty() && server.now < until {
@@ -492,7 +469,7 @@ impl<'a> State<'a> {
     }
 
     /// Schedule the next completion of a server.
-    fn look_ahead(&mut self, place: usize) {
+    pub(super) fn look_ahead(&mut self, place: usize) {
         let (share, grid) = (self.share(place), self.net.grid);
         let server = &mut self.servers[place];
         server.version = server.version.wrapping_add(1);
@@ -500,7 +477,15 @@ impl<'a> State<'a> {
         let Some(job) = server.jobs.peek() else {
             return;
         };
-        let (mut left, mut now) = ((job.end - server.attained).max(0.0), server.now);
+        server.turns_first = !server.accept_queue.is_empty()
+            && server.attained < server.turn
+            && server.turn < job.end;
+        let next = if server.turns_first {
+            server.turn
+        } else {
+            job.end
+        };
+        let (mut left, mut now) = ((next - server.attained).max(0.0), server.now);
         loop {
             let step = grid.at(now);
             let rate = share * self.capacity[place][step];

@@ -4,10 +4,10 @@ use super::network::NEVER;
 use super::*;
 use crate::sim::plan::Policy;
 
-const MS: i64 = 1_000_000;
+pub(super) const MS: i64 = 1_000_000;
 
 /// Visits to one server: (arrival, departure) in milliseconds.
-fn visits(times: &[(i64, i64)]) -> Visits {
+pub(super) fn visits(times: &[(i64, i64)]) -> Visits {
     let column = |of: fn(&(i64, i64)) -> i64| times.iter().map(|t| of(t) * MS).collect::<Vec<_>>();
     Visits {
         server: vec![0; times.len()],
@@ -25,7 +25,7 @@ fn grid() -> Grid {
     Grid::new(0, 10 * MS, 500)
 }
 
-struct System {
+pub(super) struct System {
     visits: Visits,
     limits: Vec<Limits>,
     may_drop: Vec<bool>,
@@ -41,7 +41,7 @@ struct System {
 }
 
 impl System {
-    fn of(visits: Visits, limits: Vec<Limits>) -> System {
+    pub(super) fn of(visits: Visits, limits: Vec<Limits>) -> System {
         let n = visits.len();
         let none = vec![u32::MAX; n];
         System {
@@ -61,7 +61,12 @@ impl System {
     }
 
     /// Measured at one capacity, run at another.
-    fn run(&self, measured: &[Vec<f64>], at: &[Vec<f64>], choosing: &[Choosing]) -> Outcome {
+    pub(super) fn run(
+        &self,
+        measured: &[Vec<f64>],
+        at: &[Vec<f64>],
+        choosing: &[Choosing],
+    ) -> Outcome {
         let network = self.network(measured);
         network.run(at, &self.visits.sent, choosing, &self.held_up)
     }
@@ -102,12 +107,12 @@ impl System {
     }
 }
 
-fn full() -> Vec<f64> {
+pub(super) fn full() -> Vec<f64> {
     vec![1.0; 500]
 }
 
 /// No capacity from `begin` to `end`, in milliseconds.
-fn stopped(begin: usize, end: usize) -> Vec<f64> {
+pub(super) fn stopped(begin: usize, end: usize) -> Vec<f64> {
     (0..500)
         .map(|step| {
             if (begin / 10..end / 10).contains(&step) {
@@ -119,7 +124,7 @@ fn stopped(begin: usize, end: usize) -> Vec<f64> {
         .collect()
 }
 
-fn one_core() -> Limits {
+pub(super) fn one_core() -> Limits {
     Limits {
         cores: 1.0,
         ..Limits::default()
@@ -222,53 +227,6 @@ fn a_stop_is_found_by_what_visits_usually_need() {
 }
 
 #[test]
-fn a_full_queue_loses_attempts_which_come_back_on_the_schedule() {
-    let limits = Limits {
-        workers: 1,
-        accept: 1,
-        ..one_core()
-    };
-    let system = System::of(
-        visits(&[(0, 100), (1, 200), (2, 300), (3, 310)]),
-        vec![limits],
-    );
-    let measured = System::of(
-        visits(&[(0, 100), (1, 200), (2, 300), (3, 310)]),
-        vec![one_core()],
-    );
-    let out = system.run(&[full()], &[full()], &[]);
-    assert_eq!(out.lost, [0, 0, 1, 1], "one is served, one waits");
-    assert!(out.arrival[1] < 10 * MS && out.arrival[2] >= 1000 * MS && out.arrival[3] >= 1000 * MS);
-    assert!(out.departure[2] > 1000 * MS && out.departure[3] > 1000 * MS);
-    assert_eq!(
-        measured.run(&[full()], &[full()], &[]).lost,
-        [0, 0, 0, 0],
-        "no limit is known"
-    );
-}
-
-#[test]
-fn a_server_whose_acceptor_starves_accepts_nothing_while_it_is_slow() {
-    let found = visits(&[(100, 205), (101, 206), (102, 207)]);
-    let slow: Vec<f64> = stopped(100, 200)
-        .iter()
-        .map(|share| share.max(0.03))
-        .collect();
-    let lost = |still: f64| {
-        let limits = Limits {
-            accept: 2,
-            still,
-            ..one_core()
-        };
-        let system = System::of(found.clone(), vec![limits]);
-        let slow = std::slice::from_ref(&slow);
-        system.run(slow, slow, &[]).lost
-    };
-    assert_eq!(lost(0.0), [0; 3], "it accepts while it works");
-    assert_eq!(lost(0.25), [0, 0, 1], "two wait to be accepted");
-}
-
-#[test]
 fn a_request_is_sent_again_only_if_the_first_is_slow() {
     let mut system = System::of(visits(&[(100, 810), (600, 820)]), vec![one_core()]);
     system.repeats[1] = 0;
@@ -281,26 +239,6 @@ fn a_request_is_sent_again_only_if_the_first_is_slow() {
         (quick.arrival[1], quick.departure[1]),
         (NEVER, 600 * MS),
         "it is not sent"
-    );
-}
-
-#[test]
-fn a_stopped_server_accepts_nothing() {
-    let limits = Limits {
-        workers: 10,
-        accept: 2,
-        ..one_core()
-    };
-    let system = System::of(visits(&[(100, 205), (101, 206), (102, 207)]), vec![limits]);
-    let out = system.run(&[stopped(100, 200)], &[stopped(100, 200)], &[]);
-    assert_eq!(
-        out.lost,
-        [0, 0, 1],
-        "two wait to be accepted, though all workers are free"
-    );
-    assert_eq!(
-        system.run(&[stopped(100, 200)], &[full()], &[]).lost,
-        [0, 0, 0]
     );
 }
 

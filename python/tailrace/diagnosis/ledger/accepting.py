@@ -4,11 +4,21 @@ A server accepts connections with a thread of its own or with its event loop. Wh
 waits for the CPU as all others do, so the accept queue can overflow although the server still answers some visits. In
 other servers, the thread that accepts goes first, and they accept nothing only while they stand still. The recording
 decides: a server's acceptor starves if the replay then agrees with the recording about more of the very slow
-requests."""
+requests.
+
+A burst of connections can overflow the accept queue of a server that is as fast as usual. Each accepted connection gets
+a thread, and the thread that accepts has its next turn when each of these has run for a while. The recording decides
+again: how long each of them runs is what reproduces the numbers of very slow requests best."""
 
 from __future__ import annotations
 
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
 from tailrace.diagnosis.ledger.losses import Seen
+from tailrace.diagnosis.ledger.reproduced import is_reproduced
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT
@@ -18,13 +28,24 @@ STARVES = 0.25
 gives the same results, because a stall rarely leaves more than a tenth."""
 
 
-def decide(seen: Seen, removable: Removable) -> None:
-    """Let the acceptor of each server starve for which that reproduces the recording better. Only servers with a known
-    backlog and with lost attempts are tried."""
-    recorded, replay = removable.account.recorded, removable.account.replay
+SLICES_NS = (10_000, 30_000, 100_000, 300_000)
+"""So long each thread can run before the acceptor's next turn: between the cost of a switch of threads and the work of
+a short request. Longer ones give the same results as the last, because short requests end before."""
+
+
+def decide(seen: Seen, removable: Removable, owner: NDArray[np.int64], counts: list[int]) -> None:
+    """Let the acceptor of each server starve, or take turns, for which that reproduces the recording better. Only
+    servers with a known backlog and with lost attempts are tried. `owner` is the group of episodes of each visit, or
+    -1, and `counts` are the very slow requests of each group."""
+    recorded = removable.account.recorded
     servers = [number for number, name in enumerate(recorded.servers) if _may_starve(seen, name)]
-    if not servers:
-        return
+    if servers:
+        _starves(seen, removable, servers)
+        _takes_turns(removable, servers, owner, counts)
+
+
+def _starves(seen: Seen, removable: Removable, servers: list[int]) -> None:
+    recorded, replay = removable.account.recorded, removable.account.replay
     slow = recorded.asked & (recorded.departure - recorded.sent >= seen.slow.threshold_ns)
 
     def apart() -> int:
@@ -37,6 +58,31 @@ def decide(seen: Seen, removable: Removable) -> None:
         if now >= fewest:
             replay.accept_above(server, 0.0)
         fewest = min(now, fewest)
+
+
+def _takes_turns(removable: Removable, servers: list[int], owner: NDArray[np.int64], counts: list[int]) -> None:
+    """Try slices if the replay is no model of some group yet. Chance decides which requests of a burst are lost, so the
+    ratio of the numbers is compared for each group."""
+    replay = removable.account.replay
+
+    def replayed() -> list[int]:
+        again = removable.whole().slow(frozenset())
+        found: list[int] = np.bincount(owner[again & (owner >= 0)], minlength=len(counts)).tolist()
+        return found
+
+    def apart() -> float:
+        return sum(one * abs(log((other + 2) / (one + 2))) for one, other in zip(counts, replayed(), strict=True))
+
+    if all(map(is_reproduced, counts, replayed())):
+        return
+    fewest = apart()
+    for server in servers:
+        best = 0
+        for slice_ns in SLICES_NS:
+            replay.accept_in_turn(server, slice_ns)
+            if (now := apart()) < fewest:
+                fewest, best = now, slice_ns
+        replay.accept_in_turn(server, best)
 
 
 def _may_starve(seen: Seen, name: str) -> bool:

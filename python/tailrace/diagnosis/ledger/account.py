@@ -166,7 +166,8 @@ def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
 
 def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
     """Return the share of a core that each visit had, by server and step, as far as samples show it. The share is less
-    than 1 only where the CPU was full."""
+    than 1 only where the CPU was full: the server used all of it, or some thread of it waited for a core all the time,
+    because others used the same cores."""
     found = np.ones((len(recorded.servers), len(recorded.steps)))
     for number, server in enumerate(recorded.servers):
         for own in seen.view.series(server, "cpu_busy")[:1]:
@@ -174,6 +175,8 @@ def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
             workers = recorded.workers[number]
             at_work = np.minimum(inside, workers) if workers else inside
             full = seen.at(own) >= AT_WORK * own.capacity
+            for waited in seen.view.series(server, "psi_cpu")[:1]:
+                full |= seen.at(waited) >= AT_WORK
             found[number] = np.where(full, np.minimum(own.capacity / np.maximum(at_work, 1), 1.0), 1.0)
     return found
 

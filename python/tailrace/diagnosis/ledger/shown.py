@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.judged import Charged, Judged
+from tailrace.diagnosis.ledger.reproduced import REPRODUCED
 from tailrace.diagnosis.ledger.sentence import is_told, sentence
-from tailrace.diagnosis.ledger.verdict import REPRODUCED, Replayed
+from tailrace.diagnosis.ledger.verdict import Replayed
 
 SERVERS_MAX = 4
 """At most this many servers of one episode are shown. Readers do not look at more pictures."""

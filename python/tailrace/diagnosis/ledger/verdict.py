@@ -23,6 +23,7 @@ from tailrace.diagnosis.ledger.groups import Group, owners, together
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.portions import portions
 from tailrace.diagnosis.ledger.recorded import NONE, record
+from tailrace.diagnosis.ledger.reproduced import is_reproduced
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable
 from tailrace.diagnosis.view import View
@@ -51,10 +52,6 @@ NEARLY_ALL = 0.7
 lines."""
 AT_ONCE = 8_000_000
 """So many visits are replayed at the same time for one group. A replay takes about 100 bytes for each of them."""
-REPRODUCED = (0.5, 2.0)
-"""These limits apply to the very slow requests of the replay divided by those of the recording. Counts of models have
-errors of up to two fifths, but still show what is necessary. Outside these limits, the replay is no model of the
-episode."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +97,6 @@ class Replayed:
     @property
     def reproduced(self) -> bool:
         return is_reproduced(self.recorded, self.replayed)
-
-
-def is_reproduced(recorded: int, replayed: int) -> bool:
-    """Return whether a replay with so many very slow requests is a model of an episode."""
-    low, high = REPRODUCED
-    return low * recorded - 2 <= replayed <= high * recorded + 2
 
 
 Verdict = tuple[tuple[Share, ...], tuple[Share, ...]]
@@ -164,8 +155,9 @@ class _Bench:
         self.account = account
         self.groups = groups
         self.removable = Removable.of(seen, account)
-        accepting.decide(seen, self.removable)
         self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
+        counts = [sum(seen.slow.clusters[at].vlrt for at in group) for group in groups]
+        accepting.decide(seen, self.removable, self.owner, counts)
 
     def verdict(self, number: int) -> Judged:
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
