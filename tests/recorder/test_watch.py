@@ -53,8 +53,8 @@ def test_a_frozen_server_is_noticed_and_explained(tmp_path: Path) -> None:
     [_] = [line for line in said if f"{incident}: " in line]
     [unsent] = [line for line in said if "webhook at http://127.0.0.1:9: " in line]
     assert f"{incident.name} could not be sent: [Errno 111] Connection refused (5 tries)" in unsent
-    assert metrics['tailrace_vlrt_total{server="web"}'] >= 5
-    assert metrics['tailrace_queue_length_max{server="web"}'] >= 5
+    assert metrics['tailrace_vlrt_total{tailrace_server="web"}'] >= 5
+    assert metrics['tailrace_queue_length_max{tailrace_server="web"}'] >= 5
     assert metrics["tailrace_watch_last_segment_timestamp_seconds"] > time.time() - 600
     assert f'href="{incident.name}/report.html"' in (out / "index.html").read_text()
     Dataset.open(incident).validate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import random
 import re
@@ -63,15 +64,15 @@ def test_segments_are_counted_by_server() -> None:
     )
     gauges.see("samples", drops, NOW)
     found = written(gauges)
-    assert found['tailrace_requests_total{server="app"}'] == 2
-    assert found['tailrace_vlrt_total{server="app"}'] == 2
-    assert found['tailrace_vlrt_total{server="db"}'] == 0
-    assert found['tailrace_response_seconds_total{server="app"}'] == 2
-    assert found['tailrace_response_max_seconds{server="app"}'] == 2
-    assert found['tailrace_queue_length_max{server="app"}'] == 2
-    assert found['tailrace_queue_length_mean{server="app"}'] == pytest.approx(2 / 60)
-    assert found['tailrace_lost_connection_attempts_total{server="web"}'] == 3
-    assert found['tailrace_refused_connections_total{server="web"}'] == 4
+    assert found['tailrace_requests_total{tailrace_server="app"}'] == 2
+    assert found['tailrace_vlrt_total{tailrace_server="app"}'] == 2
+    assert found['tailrace_vlrt_total{tailrace_server="db"}'] == 0
+    assert found['tailrace_response_time_seconds_total{tailrace_server="app"}'] == 2
+    assert found['tailrace_response_max_seconds{tailrace_server="app"}'] == 2
+    assert found['tailrace_queue_length_max{tailrace_server="app"}'] == 2
+    assert found['tailrace_queue_length_mean{tailrace_server="app"}'] == pytest.approx(2 / 60)
+    assert found['tailrace_lost_connection_attempts_total{tailrace_server="web"}'] == 3
+    assert found['tailrace_refused_connections_total{tailrace_server="web"}'] == 4
 
 
 def test_incidents_are_counted_by_cause_and_have_an_exemplar() -> None:
@@ -79,8 +80,8 @@ def test_incidents_are_counted_by_cause_and_have_an_exemplar() -> None:
     gauges.incident(Incident("incident-1", cause="freeze", origin="app"), NOW)
     gauges.incident(Incident("incident-2", failed="the disk is full"), NOW)
     plain, more = (text(gauges.families(NOW), openmetrics) for openmetrics in (False, True))
-    assert 'tailrace_incidents_total{cause="freeze",origin="app"} 1\n' in plain
-    assert 'origin="app"} 1 # {incident="incident-1"} 1 1795193380.000\n' in more
+    assert 'tailrace_incidents_total{tailrace_cause="freeze",tailrace_origin="app"} 1\n' in plain
+    assert 'origin="app"} 1 # {tailrace_incident="incident-1"} 1 1795193380.000\n' in more
     assert "tailrace_incidents_unexplained_total 1\n" in plain
     assert more.endswith("# EOF\n")
 
@@ -91,16 +92,19 @@ def test_names_of_strangers_cannot_write_lines_or_grow_without_bound() -> None:
     many = stays(*((f"server{i}", 0.2, 0.1, 0.0) for i in range(SERVERS_MAX + 10)))
     gauges.see("stays", many, NOW)
     found = written(gauges)
-    assert all(re.fullmatch(r'tailrace_\w+(\{(\w+="([^"\\\n]|\\.)*",?)+\})?', name) for name in found)
-    assert found[f'tailrace_requests_total{{server="{OTHERS}"}}'] == 11
+    assert all(re.fullmatch(r'(tailrace_\w+|target_info)(\{(\w+="([^"\\\n]|\\.)*",?)+\})?', name) for name in found)
+    assert found[f'tailrace_requests_total{{tailrace_server="{OTHERS}"}}'] == 11
 
 
 def test_both_formats_are_written_by_the_book() -> None:
-    family = Family("x", "counter", "What.", [((("a", "b\\c"),), 1.5, Exemplar({"i": "j"}, NOW))])
-    assert (
-        text([family], openmetrics=False) == '# TYPE x_total counter\n# HELP x_total What.\nx_total{a="b\\\\c"} 1.5\n'
-    )
-    assert text([family], openmetrics=True).splitlines()[:2] == ["# TYPE x counter", "# HELP x What."]
+    family = Family("x.y", "counter", "s", "What.", [((("a.b", "b\\c"),), 1.5, Exemplar({"i": "j"}, NOW))])
+    about = Family("target", "info", "", "Sender.", [((("service.name", "t"),), 1, None)])
+    plain = ["# TYPE x_y_seconds_total counter", "# HELP x_y_seconds_total What."]
+    plain += ['x_y_seconds_total{a_b="b\\\\c"} 1.5', "# TYPE target_info gauge", "# HELP target_info Sender."]
+    assert text([family, about], openmetrics=False).splitlines() == [*plain, 'target_info{service_name="t"} 1']
+    more = text([family, about], openmetrics=True).splitlines()
+    assert more[:3] == ["# TYPE x_y_seconds counter", "# HELP x_y_seconds What.", "# UNIT x_y_seconds seconds"]
+    assert more[4] == "# TYPE target info"
 
 
 def test_dashboard_and_rules_use_metrics_that_exist() -> None:
@@ -108,18 +112,29 @@ def test_dashboard_and_rules_use_metrics_that_exist() -> None:
     gauges.see("stays", stays(("app", 3, 2, 1)), NOW)
     gauges.see("events", pl.DataFrame({"place": ["web"], "kind": ["drop"]}), NOW)
     gauges.incident(Incident("incident-1", cause="freeze", origin="app"), NOW)
+    labels = set(re.findall(r'(\w+)="', " ".join(written(gauges))))
     known = {name.partition("{")[0] for name in written(gauges)} | {"tailrace_refused_connections_total"}
     dashboard = json.loads((PACKAGING / "dashboard.json").read_text())
     queries = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ()))
     for page in (queries, (PACKAGING / "alerts.yml").read_text()):
-        used = set(re.findall(r"\btailrace_\w+", page))
-        assert used
-        assert used <= known
+        used = set(re.findall(r"\b(?:tailrace|target)_\w+", page))
+        assert used - labels
+        assert used <= known | labels
 
 
 def fetched(url: str, accept: str = "") -> tuple[str, str]:
     with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=20) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
+
+
+def asked(port: int, method: str) -> tuple[int, str | None, str | None, bytes]:
+    """The code, the announced length, the allowed methods, and the body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request(method, "/metrics")
+    answer = connection.getresponse()
+    found = answer.status, answer.getheader("Content-Length"), answer.getheader("Allow"), answer.read()
+    connection.close()
+    return found
 
 
 def test_the_endpoint_serves_the_newest_text_and_ends_with_the_watch() -> None:
@@ -137,6 +152,9 @@ def test_the_endpoint_serves_the_newest_text_and_ends_with_the_watch() -> None:
         assert (kind.partition(";")[0], body) == ("application/openmetrics-text", "open # EOF\n")
         with pytest.raises(urllib.error.HTTPError, match="404"):
             fetched(f"http://127.0.0.1:{port}/")
+        assert asked(port, "HEAD") == (200, "6", None, b"")
+        for method in ("POST", "DELETE", "BREW"):
+            assert asked(port, method) == (405, "0", "GET, HEAD", b"")
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3 * CONNECTIONS_MAX)]
         assert fetched(url)[1] == "plain\n"
         for one in silent:

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from json_receiver import receiver
 from tailrace.errors import UsageError
 from tailrace.watch import notifying
 from tailrace.watch.listing import Incident
-from tailrace.watch.notifying import TRIES, WAITING_MAX, Notifier, Target, target
+from tailrace.watch.notifying import WAITING_MAX, Notifier, Target, target
+from tailrace.watch.posting import TRIES
 
 BEGIN = 1_795_193_380_000_000_000
 INCIDENT = Incident("incident-1", BEGIN, BEGIN + 1, 10, 3, "web", "a\x1bpp", "freeze", "local", "3 <b> took & \x07 1 s")
-
-
-@contextmanager
-def receiver(
-    *codes: int, location: str = "", users: list[str] | None = None
-) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """Answers with these codes, then with 200; yields its URL, and what came to which path."""
-    came: list[tuple[str, Any]] = []
-    left, users = list(codes), users if users is not None else []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            users.append(self.headers["Authorization"])
-            came.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-            self.send_response(left.pop(0) if left else 200)
-            if location:
-                self.send_header("Location", location)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", came
-        finally:
-            server.shutdown()
 
 
 def sent(*targets: Target, incidents: int = 1) -> tuple[list[str], list[float]]:

@@ -60,7 +60,13 @@ def watch(
     keep: Annotated[str, typer.Option(metavar="TIME", help="How much of the past an incident holds.")] = "2min",
     most: Annotated[int, typer.Option(min=1, help="The most incidents that the folder may hold.")] = 50,
     metrics: Annotated[
-        str | None, typer.Option(metavar="ADDR:PORT", help="Serve metrics for Prometheus there, at /metrics.")
+        list[str] | None,
+        typer.Option(
+            metavar="ADDR:PORT|otlp:URL",
+            envvar="TAILRACE_METRICS",
+            help="Serve metrics for Prometheus at this address, at /metrics, or send them to a receiver of OTLP. "
+            "Repeat it.",
+        ),
     ] = None,
     notify: Annotated[
         list[str] | None,
@@ -100,14 +106,22 @@ def watch(
     Watch(out, words, most, once, tell_at, outlets).run(plan)
 
 
-def _outlets(metrics: str | None, notify: list[str] | None) -> Outlets:
+def _outlets(metrics: list[str] | None, notify: list[str] | None) -> Outlets:
     """Wrong words and an address in use are refused before anything is recorded."""
+    from tailrace._core import __version__
+    from tailrace.watch import pushing
     from tailrace.watch.notifying import Notifier, target
     from tailrace.watch.outlets import Outlets
     from tailrace.watch.serving import listen
 
+    served = [text for text in metrics or () if not text.startswith("otlp:")]
+    if len(served) > 1:
+        raise UsageError("--metrics names two addresses", advice="let all scrapers use one")
+    sent = [pushing.target(text) for text in metrics or () if text.startswith("otlp:")]
+    every_s = pushing.interval_s() if sent else 0.0
+    pushers = [pushing.Pusher(url, __version__, every_s) for url in sent]
     notifier = Notifier(tuple(map(target, notify))) if notify else None
-    return Outlets(listen(metrics) if metrics is not None else None, notifier)
+    return Outlets(listen(served[0]) if served else None, pushers, notifier)
 
 
 def _reporter(to: str | None, token_file: Path | None, authority: Path | None, host: str | None) -> Reporter | None:

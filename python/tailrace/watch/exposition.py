@@ -1,4 +1,8 @@
-"""Writes metrics in the text formats of OpenMetrics 1.0 and of Prometheus (0.0.4)."""
+"""Metrics by the conventions of OpenTelemetry, and their text in the formats of OpenMetrics 1.0 and Prometheus (0.0.4).
+
+A name is translated as OpenTelemetry specifies it: `tailrace.response.time` with the unit `s` is
+`tailrace_response_time_seconds_total` (opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics).
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,9 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 class Exemplar:
     labels: Mapping[str, str]
     time: int
+    trace: str | None = None
+    span: str | None = None
+    """The span of the same thing, by its ids in hexadecimal digits."""
 
 
 Labels = Sequence[tuple[str, str]]
@@ -27,23 +34,28 @@ Row = tuple[Labels, float, Exemplar | None]
 
 @dataclass(frozen=True)
 class Family:
-    """A metric with a row for each set of labels; the rows of a counter get the suffix `_total`."""
+    """A metric with a row for each set of labels. Names have dots here, as OpenTelemetry has them. An `info` describes
+    the sender; OpenTelemetry has it in the resource instead."""
 
     name: str
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "info"]
+    unit: str
     what: str
     rows: Sequence[Row]
 
 
 def text(families: Iterable[Family], openmetrics: bool) -> str:
-    """Only OpenMetrics has exemplars, and an end that shows that nothing was cut off."""
+    """Only OpenMetrics has exemplars, units, and an end that shows that nothing was cut off."""
     lines: list[str] = []
     for family in families:
-        suffix = "_total" if family.kind == "counter" else ""
-        named = family.name if openmetrics else family.name + suffix
-        lines += (f"# TYPE {named} {family.kind}", f"# HELP {named} {family.what}")
+        base = _word(family.name) + ("_seconds" if family.unit == "s" else "")
+        full = base + {"counter": "_total", "info": "_info"}.get(family.kind, "")
+        named, kind = (base, family.kind) if openmetrics else (full, family.kind.replace("info", "gauge"))
+        lines += (f"# TYPE {named} {kind}", f"# HELP {named} {family.what}")
+        if openmetrics and family.unit == "s":
+            lines.append(f"# UNIT {named} seconds")
         for labels, value, exemplar in family.rows:
-            line = f"{family.name}{suffix}{_labels(labels) if labels else ''} {_number(value)}"
+            line = f"{full}{_labels(labels) if labels else ''} {_number(value)}"
             if openmetrics and exemplar is not None:
                 line += f" # {_labels(tuple(exemplar.labels.items()))} 1 {exemplar.time / SECOND:.3f}"
             lines.append(line)
@@ -52,8 +64,12 @@ def text(families: Iterable[Family], openmetrics: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _word(name: str) -> str:
+    return name.replace(".", "_")
+
+
 def _labels(labels: Labels) -> str:
-    pairs = (f'{key}="{foreign.name(value).translate(_ESCAPES)}"' for key, value in labels)
+    pairs = (f'{_word(key)}="{foreign.name(value).translate(_ESCAPES)}"' for key, value in labels)
     return f"{{{','.join(pairs)}}}"
 
 

@@ -29,6 +29,8 @@ LAST_NS = 60 * SECOND
 SERVERS_MAX = 1_000
 """Each server has 48 KB of queue lengths, and its own lines at each scrape."""
 OTHERS = "(other servers)"
+SERVER = "tailrace.server"
+"""A name that the user or the recorder gave; `server.address` would have to be an address."""
 _STEPS = LAST_NS // STEP_NS
 
 
@@ -102,7 +104,7 @@ class Gauges:
         key = (incident.cause or "none", incident.origin or "")
         key = key if key in self.incidents or len(self.incidents) < SERVERS_MAX else ("unknown", OTHERS)
         self.incidents[key] += 1
-        self.latest[key] = Exemplar({"incident": incident.name}, now)
+        self.latest[key] = Exemplar({"tailrace.incident": incident.name}, now)
 
     def _add(self, counter: Counter[str], counts: Mapping[str, int]) -> None:
         for place, count in counts.items():
@@ -139,57 +141,70 @@ class Gauges:
             while server.longest and server.longest[0][0] < now - LAST_NS:
                 server.longest.popleft()
             queues[name] = server.queue.lengths()
-        by = {name: (("server", name),) for name, _ in rows}
-        yield Family("tailrace_requests", "counter", "Visits that ended.", [(by[n], s.requests, None) for n, s in rows])
+        by = {name: ((SERVER, name),) for name, _ in rows}
         yield Family(
-            "tailrace_vlrt", "counter", "Visits of 0.95 s or longer.", [(by[n], s.vlrt, None) for n, s in rows]
+            "tailrace.requests",
+            "counter",
+            "{request}",
+            "Visits that ended.",
+            [(by[n], s.requests, None) for n, s in rows],
         )
         yield Family(
-            "tailrace_response_seconds",
+            "tailrace.vlrt",
             "counter",
+            "{request}",
+            "Visits of 0.95 s or longer.",
+            [(by[n], s.vlrt, None) for n, s in rows],
+        )
+        yield Family(
+            "tailrace.response.time",
+            "counter",
+            "s",
             "Time that ended visits spent in the server. Its rate is the mean queue length.",
             [(by[n], s.response_ns / SECOND, None) for n, s in rows],
         )
         yield Family(
-            "tailrace_response_max_seconds",
+            "tailrace.response.max",
             "gauge",
+            "s",
             "Longest visit of the last minute, from when its request was sent.",
             [(by[n], max((ns for _, ns in s.longest), default=0) / SECOND, None) for n, s in rows],
         )
         for what, of in (("max", np.max), ("mean", np.mean)):
             yield Family(
-                f"tailrace_queue_length_{what}",
+                f"tailrace.queue.length.{what}",
                 "gauge",
+                "{request}",
                 f"Queue length of the last minute, {what} of values that are 10 ms apart.",
                 [(by[n], float(of(queues[n])), None) for n, _ in rows],
             )
         yield from self._totals()
 
     def _totals(self) -> Iterator[Family]:
-        for name, what, counter in (
-            ("tailrace_lost_connection_attempts", "Connection attempts that were lost and repeated.", self.lost),
-            ("tailrace_refused_connections", "Connections that the kernel refused.", self.refused),
+        for name, unit, what, counter in (
+            ("lost_connection_attempts", "{attempt}", "Connection attempts that were lost and repeated.", self.lost),
+            ("refused_connections", "{connection}", "Connections that the kernel refused.", self.refused),
         ):
-            yield Family(
-                name, "counter", what, [((("server", place),), n, None) for place, n in sorted(counter.items())]
-            )
+            counted = [(((SERVER, place),), n, None) for place, n in sorted(counter.items())]
+            yield Family(f"tailrace.{name}", "counter", unit, what, counted)
         explained = [
-            ((("cause", cause), ("origin", origin)), n, self.latest.get((cause, origin)))
+            ((("tailrace.cause", cause), ("tailrace.origin", origin)), n, self.latest.get((cause, origin)))
             for (cause, origin), n in sorted(self.incidents.items())
         ]
-        yield Family("tailrace_incidents", "counter", "Incidents that were explained.", explained)
+        yield Family("tailrace.incidents", "counter", "{incident}", "Incidents that were explained.", explained)
         yield Family(
-            "tailrace_incidents_unexplained",
+            "tailrace.incidents_unexplained",
             "counter",
+            "{incident}",
             "Incidents that could not be explained.",
             [((), self.unexplained, None)],
         )
         yield Family(
-            "tailrace_watch_last_segment_timestamp_seconds",
+            "tailrace.watch.last_segment.timestamp",
             "gauge",
-            "When the watch last saw a new second of its recording.",
+            "s",
+            "When the watch last saw a new second of its recording, since the epoch.",
             [((), self.seen_ns / SECOND, None)],
         )
-        yield Family(
-            "tailrace_watch_info", "gauge", "The version of Tailrace.", [((("version", self.version),), 1, None)]
-        )
+        about = (("service.name", "tailrace"), ("service.version", self.version))
+        yield Family("target", "info", "", "The sender of these metrics.", [(about, 1, None)])

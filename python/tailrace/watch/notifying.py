@@ -14,38 +14,31 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import queue
 import socket
 import threading
 import time
-import urllib.error
-import urllib.request
-from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
-from tailrace import foreign, web
+from tailrace import foreign
 from tailrace.errors import UsageError
 from tailrace.units import format_moment
+from tailrace.watch import posting
+from tailrace.watch.posting import attribute, post, signal, tried
 
 if TYPE_CHECKING:
     from tailrace.watch.listing import Incident
 
-TRIES = 5
-"""With pauses of 1, 2, 4 and 8 s between them, which outlast a restart of the receiver."""
-PATIENCE_S = 10
 WAITING_MAX = 100
 """Messages that wait; a watch keeps 50 incidents."""
 AT_END_S = 20
 """How long the end of the watch waits for messages."""
 JOURNAL = "/run/systemd/journal/socket"
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
-_AGAIN = (408, 425, 429)
-"""Answers below 500 after which another try may succeed (RFC 9110, RFC 8470, RFC 6585)."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +52,7 @@ class Target:
         """The target without its secrets, which are in the path, the query or the user's part of a URL."""
         if self.form in ("pagerduty", "journald"):
             return self.form
-        parts = urlsplit(self.to)
-        return f"{self.form} at {parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+        return f"{self.form} at {posting.shown(self.to)}"
 
 
 def target(text: str) -> Target:
@@ -71,12 +63,7 @@ def target(text: str) -> Target:
     if form == "pagerduty" and rest.isascii() and rest.isalnum():
         return Target(form, rest)
     named, to = (form, rest) if form in _FORMS else ("webhook", text)
-    try:
-        parts = urlsplit(to)
-        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True) and to.isprintable()
-    except ValueError:
-        fits = None
-    if not fits or " " in to:
+    if not posting.is_url(to):
         forms = "URL, slack:URL, alertmanager:URL, otlp:URL, otlp-span:URL, pagerduty:KEY, or journald:"
         raise UsageError(f"--notify: one target is neither of {forms}", advice="a URL begins with http:// or https://")
     return Target(named, to)
@@ -124,37 +111,9 @@ class Notifier:
     def _work(self) -> None:
         while (work := self._waiting.get()) is not None:
             one, incident = work
-            failure = self._tried(one, incident)
+            failure = tried(partial(_FORMS[one.form], one, incident), self.pause)
             if failure is not None:
                 self._failures.put(f"{one.shown}: {incident.name} could not be sent: {failure}")
-
-    def _tried(self, to: Target, incident: Incident) -> str | None:
-        failure = None
-        for number in range(TRIES):
-            if number:
-                self.pause(2 ** (number - 1))
-            try:
-                _FORMS[to.form](to, incident)
-                return None
-            except urllib.error.HTTPError as error:
-                failure = f"the answer is {error.code}"
-                if error.code < 500 and error.code not in _AGAIN:
-                    return failure
-            except (OSError, ValueError) as error:
-                failure = foreign.sentence(str(getattr(error, "reason", error)))
-        return f"{failure} ({TRIES} tries)"
-
-
-def _post(url: str, content: object) -> None:
-    body = json.dumps(content).encode()
-    headers = {"Content-Type": "application/json", "User-Agent": "tailrace"}
-    user, at, host = urlsplit(url).netloc.rpartition("@")
-    if at:
-        headers["Authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
-        url = url.replace(f"{user}@{host}", host, 1)
-    request = urllib.request.Request(url, body, headers, method="POST")
-    with web.answer(request, PATIENCE_S) as answer:
-        answer.read(1)
 
 
 def fields(incident: Incident) -> dict[str, Any]:
@@ -176,14 +135,14 @@ def fields(incident: Incident) -> dict[str, Any]:
 
 
 def _webhook(to: Target, incident: Incident) -> None:
-    _post(to.to, fields(incident))
+    post(to.to, fields(incident))
 
 
 def _slack(to: Target, incident: Incident) -> None:
     """Slack reads `&`, `<` and `>` as its own markup."""
     told = fields(incident)
     text = f"{told['host']}: {told['text']} ({told['incident']})"
-    _post(to.to, {"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")})
+    post(to.to, {"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")})
 
 
 def _alertmanager(to: Target, incident: Incident) -> None:
@@ -197,7 +156,7 @@ def _alertmanager(to: Target, incident: Incident) -> None:
     }
     if incident.begin is not None:
         alert["startsAt"] = format_moment(incident.begin)
-    _post(to.to.rstrip("/") + "/api/v2/alerts", [alert])
+    post(to.to.rstrip("/") + "/api/v2/alerts", [alert])
 
 
 def _pagerduty(to: Target, incident: Incident) -> None:
@@ -210,7 +169,7 @@ def _pagerduty(to: Target, incident: Incident) -> None:
         "custom_details": told,
     }
     event = {"routing_key": to.to, "event_action": "trigger", "dedup_key": f"{told['host']} {incident.name}"}
-    _post(PAGERDUTY, {**event, "payload": payload})
+    post(PAGERDUTY, {**event, "payload": payload})
 
 
 def _otlp(to: Target, incident: Incident) -> None:
@@ -226,7 +185,7 @@ def _otlp(to: Target, incident: Incident) -> None:
         "attributes": _attributes(told),
     }
     scope = {**_SCOPE, "logRecords": [record]}
-    _post(_signal(to, "logs"), {"resourceLogs": [{**_resource(told), "scopeLogs": [scope]}]})
+    post(signal(to.to, "logs"), {"resourceLogs": [{**_resource(told), "scopeLogs": [scope]}]})
 
 
 def _otlp_span(to: Target, incident: Incident) -> None:
@@ -245,29 +204,20 @@ def _otlp_span(to: Target, incident: Incident) -> None:
         "attributes": _attributes(told),
     }
     scope = {**_SCOPE, "spans": [span]}
-    _post(_signal(to, "traces"), {"resourceSpans": [{**_resource(told), "scopeSpans": [scope]}]})
+    post(signal(to.to, "traces"), {"resourceSpans": [{**_resource(told), "scopeSpans": [scope]}]})
 
 
 _SCOPE = {"scope": {"name": "tailrace.watch"}}
 
 
-def _signal(to: Target, kind: str) -> str:
-    url = to.to.rstrip("/")
-    return url if url.endswith(f"/v1/{kind}") else f"{url}/v1/{kind}"
-
-
 def _resource(told: dict[str, Any]) -> dict[str, Any]:
-    named = [_attribute("service.name", "tailrace"), _attribute("host.name", told["host"])]
+    named = [attribute("service.name", "tailrace"), attribute("host.name", told["host"])]
     return {"resource": {"attributes": named}}
 
 
 def _attributes(told: dict[str, Any]) -> list[dict[str, Any]]:
     wanted = ("incident", "vlrt", "requests", "dropper", "origin", "cause", "ctqo", "report")
-    return [_attribute(f"tailrace.{key}", told[key]) for key in wanted if told[key] is not None]
-
-
-def _attribute(key: str, value: int | str) -> dict[str, Any]:
-    return {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+    return [attribute(f"tailrace.{key}", told[key]) for key in wanted if told[key] is not None]
 
 
 def _journald(to: Target, incident: Incident) -> None:

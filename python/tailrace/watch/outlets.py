@@ -1,4 +1,4 @@
-"""Where a watch reports besides its folder: metrics that are fetched, and messages that are sent.
+"""Where a watch reports besides its folder: metrics that are fetched or sent, and messages.
 
 Nothing is opened or sent unless the user names an address.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailrace.hub.reporting import Reporter
     from tailrace.watch.gauges import Gauges
     from tailrace.watch.notifying import Notifier
+    from tailrace.watch.pushing import Pusher
     from tailrace.watch.serving import Endpoint
 
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 class Outlets:
     metrics: socket.socket | None = None
     """A listening socket for a monitoring system."""
+    pushers: list[Pusher] = field(default_factory=list)
+    """Receivers of metrics over OTLP."""
     notifier: Notifier | None = None
     reporter: Reporter | None = None
     """Of a hub."""
@@ -36,13 +39,17 @@ class Outlets:
 
     def begin(self, names: Mapping[str, str], recording: Path) -> None:
         """Called when the recording has begun, by a thread that has no rights any more."""
-        if self.metrics is not None:
+        if self.metrics is not None or self.pushers:
             from tailrace._core import __version__
             from tailrace.watch.gauges import Gauges
-            from tailrace.watch.serving import Endpoint
 
             self.gauges = Gauges(__version__, names)
+        if self.metrics is not None:
+            from tailrace.watch.serving import Endpoint
+
             self.endpoint = Endpoint(self.metrics)
+        for pusher in self.pushers:
+            pusher.begin()
         if self.notifier:
             self.notifier.begin()
         if self.reporter:
@@ -55,17 +62,27 @@ class Outlets:
 
     def publish(self) -> list[str]:
         """Offer the newest metrics, if a segment has come since; returns what went wrong, in sentences."""
-        troubles = self.notifier.failures() if self.notifier else []
-        troubles += self.reporter.failures() if self.reporter else []
-        if self.gauges and self.endpoint and self.gauges.seen_ns != self.published:
+        troubles = [failure for one in self._senders() for failure in one.failures()]
+        if self.gauges and self.gauges.seen_ns != self.published:
             self.published = self.gauges.seen_ns
-            from tailrace.watch.exposition import text
-
-            families = list(self.gauges.families(time.time_ns()))
-            if not self.endpoint.offer(text(families, openmetrics=True), text(families, openmetrics=False)):
-                self.endpoint = None
-                troubles.append("the process that serves the metrics has ended; the watch goes on without it")
+            troubles += self._offer(self.gauges, time.time_ns())
         return troubles
+
+    def _offer(self, gauges: Gauges, now: int) -> list[str]:
+        from tailrace.watch.exposition import text
+
+        families = list(gauges.families(now))
+        for pusher in self.pushers:
+            pusher.offer(families, now)
+        if self.endpoint is None:
+            return []
+        if self.endpoint.offer(text(families, openmetrics=True), text(families, openmetrics=False)):
+            return []
+        self.endpoint = None
+        return ["the process that serves the metrics has ended; the watch goes on without it"]
+
+    def _senders(self) -> list[Pusher | Notifier | Reporter]:
+        return [*self.pushers, *(one for one in (self.notifier, self.reporter) if one is not None)]
 
     def noticed(self, lasting_ns: int, reasons: list[str]) -> None:
         """An incident is over that has lasted this long; the ring still holds it."""
@@ -88,7 +105,6 @@ class Outlets:
     def close(self) -> list[str]:
         if self.endpoint:
             self.endpoint.close()
-        closing = [one for one in (self.notifier, self.reporter) if one is not None]
-        for one in closing:
+        for one in self._senders():
             one.close()
-        return [failure for one in closing for failure in one.failures()]
+        return [failure for one in self._senders() for failure in one.failures()]

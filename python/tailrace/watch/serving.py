@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -137,7 +138,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", OPENMETRICS if wants else PROMETHEUS)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """A method without a function here is not allowed, rather than unknown (RFC 9110, section 15.5.6)."""
+        if code != HTTPStatus.NOT_IMPLEMENTED:
+            super().send_error(code, message, explain)
+            return
+        self.send_response(HTTPStatus.METHOD_NOT_ALLOWED)
+        self.send_header("Allow", "GET, HEAD")
+        self.send_header("Content-Length", "0")
+        self.send_header("Connection", "close")
+        self.end_headers()
 
     def version_string(self) -> str:
         return "tailrace"
