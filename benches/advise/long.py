@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import tempfile
 import time
@@ -24,7 +25,6 @@ import used
 from tailrace import sim, twin
 from tailrace.advise.changing import changed
 from tailrace.advise.trials import Trials
-from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
 
 CHANGES: dict[str, dict[tuple[str, ...], Any]] = {
@@ -85,10 +85,14 @@ def advised(run: Path, out: Path) -> dict[str, Any]:
     }
 
 
+def medians(rounds: list[dict[str, Any]]) -> dict[str, float]:
+    return {key: statistics.median(one[key] for one in rounds) for key in ("wall_s", "cpu_s", "peak_mb")}
+
+
 def both(run: Path, folder: Path) -> list[dict[str, Any]]:
     """Each change with the episodes alone and with all requests: the counts of three replications."""
     whole = twin.learn(run)
-    part = twin.cut(whole, Dataset.open(run))
+    part = twin.learn(run, part=True)
     rows = []
     for name, changes in CHANGES.items():
         row: dict[str, Any] = {"change": name}
@@ -107,6 +111,7 @@ def main() -> None:
     options.add_argument("--seconds", type=int, default=600)
     options.add_argument("--rate", type=float, default=1667.0)
     options.add_argument("--every", type=int, nargs="+", default=[100])
+    options.add_argument("--rounds", type=int, default=3, help="runs of advise, of which the medians are stored, too")
     options.add_argument("--whole", action="store_true")
     options.add_argument("--out", type=Path)
     given = options.parse_args()
@@ -116,7 +121,11 @@ def main() -> None:
             run = Path(folder) / "run"
             made = sim.simulate(from_table(system(given.seconds, given.rate, every)), run)
             row: dict[str, Any] = {"every_s": every, "requests": made.requests, "vlrt": made.over_1s}
-            row |= {"load": machine.load(), "advise": advised(run, Path(folder) / "advice")}
+            rounds = [
+                {"load": machine.load()} | advised(run, Path(folder) / f"advice {number}")
+                for number in range(given.rounds)
+            ]
+            row |= {"rounds": rounds, "medians": medians(rounds)}
             print(json.dumps(row), flush=True)
             if given.whole:
                 row["both"] = both(run, Path(folder))

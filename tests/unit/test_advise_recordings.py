@@ -159,7 +159,7 @@ def test_advice_continues_with_the_twin_that_it_learnt_before(
     class LearntError(Exception):
         pass
 
-    def learn(run: Dataset) -> None:
+    def learn(run: Dataset, *, part: bool) -> None:
         raise LearntError
 
     monkeypatch.setattr(recordings, "learn", learn)

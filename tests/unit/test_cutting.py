@@ -16,7 +16,8 @@ from tailrace.advise.outcomes import NOTHING, Rest
 from tailrace.advise.prediction import Prediction, predict
 from tailrace.advise.trials import Trials
 from tailrace.dataset import Dataset
-from tailrace.diagnosis.spans import inside, length
+from tailrace.diagnosis.ledger.steps import Steps
+from tailrace.diagnosis.spans import inside, length, spans
 from tailrace.experiment import Experiment, from_table, traces
 from tailrace.twin import Twin, cutting
 from tailrace.units import SECOND
@@ -53,12 +54,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Twin]:
 @pytest.fixture
 def part(recorded: tuple[Dataset, Twin], monkeypatch: pytest.MonkeyPatch) -> Twin:
     monkeypatch.setattr(cutting, "LARGE", 1000)
-    return twin.cut(recorded[1], recorded[0])
+    return twin.learn(recorded[0], part=True)
 
 
 def test_a_twin_of_few_requests_is_whole(recorded: tuple[Dataset, Twin]) -> None:
     run, whole = recorded
-    assert twin.cut(whole, run) is whole
+    some = twin.learn(run, part=True)
+    assert some.kept is None
+    assert {file: rows.rows() for file, rows in some.arrivals.items()} == {
+        file: rows.rows() for file, rows in whole.arrivals.items()
+    }
 
 
 def test_the_part_holds_all_very_slow_requests_and_the_calm_before_and_after(
@@ -78,6 +83,24 @@ def test_the_part_holds_all_very_slow_requests_and_the_calm_before_and_after(
         assert end - slow[rows == row].max() >= cutting.AFTER_NS
     sent = sum(map(len, part.arrivals.values()))
     assert sent + part.rest == sum(map(len, whole.arrivals.values()))
+
+
+def test_what_is_learnt_of_the_part_is_that_of_the_whole(recorded: tuple[Dataset, Twin], part: Twin) -> None:
+    whole = recorded[1]
+    for same in ("tiers", "nodes", "kernel", "losses", "latency"):
+        assert part.table[same] == whole.table[same], same
+    assert part.losses.keys() == whole.losses.keys()
+    frozen = "app-freeze-stopped.csv"
+    assert part.losses[frozen] == whole.losses[frozen]
+    for own, its in zip(part.demands, whole.demands, strict=False):
+        assert own.compute_ns == pytest.approx(its.compute_ns, rel=0.02)
+    assert part.table["interactions"].keys() == whole.table["interactions"].keys()
+
+
+def test_moments_on_the_shortened_clock_come_back() -> None:
+    steps = Steps.of(spans([(1 * SECOND, 3 * SECOND), (10 * SECOND, 11 * SECOND)]))
+    times = np.array([1, 2, 10, 10.5]) * SECOND
+    assert steps.lengthened(steps.shortened(times.astype(np.int64))).tolist() == times.tolist()
 
 
 def test_the_first_request_of_a_client_in_an_episode_is_sent_at_its_time(part: Twin) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from tailrace import experiment, sim, twin
 from tailrace.dataset import Dataset
+from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.queues import Stays
+from tailrace.diagnosis.spans import spans
 from tailrace.experiment import losses
 from tailrace.experiment.kernels import schedule
 from tailrace.study.intervals import of_one_more
@@ -204,12 +206,13 @@ def test_attempts_that_a_queue_refused_are_no_part_of_a_hole() -> None:
         arrival=arrived,
         lost=lost,
         schedule=(1000 * ms,),
+        steps=Steps.of(spans([(50 * ms, 3000 * ms)])),
     )
     account: Any = SimpleNamespace(recorded=recorded)
-    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([5]))
+    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([5]), 50 * ms)
     assert hole["at"] == "135 ms"
     assert hole["share"] == 1.0
-    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([1, 5]))
+    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([1, 5]), 50 * ms)
     assert hole["share"] == pytest.approx(2 / 5)
 
 

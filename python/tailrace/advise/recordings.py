@@ -19,7 +19,7 @@ from tailrace.diagnosis.spans import inside, length
 from tailrace.diagnosis.unanswered import HOW
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
-from tailrace.twin import Gate, Twin, Unknown, cut, gate, learn
+from tailrace.twin import Gate, Twin, Unknown, gate, learn
 from tailrace.units import format_count, format_duration
 
 CALLING = frozenset(("http", "http2", "grpc", "ajp", "fastcgi"))
@@ -47,7 +47,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     the recording."""
     if known := facts.read(folder, run):
         return Planned(experiments.read(folder), known)
-    twin, checked = _simplest(cut(learn(run), run), run)
+    twin, checked = _simplest(learn(run, part=True), run)
     _refuse(run, checked)
     path = twin.write(folder, overwrite=True)
     repeated = experiments.read(path)

@@ -23,10 +23,9 @@ spread     how much runs of a twin differ
 gate       whether the twin repeats the recording
 """
 
-from tailrace.twin.cutting import cut
 from tailrace.twin.gate import Gate, gate
 from tailrace.twin.learning import learn
 from tailrace.twin.limits import Unknown
 from tailrace.twin.model import Twin
 
-__all__ = ["Gate", "Twin", "Unknown", "cut", "gate", "learn"]
+__all__ = ["Gate", "Twin", "Unknown", "gate", "learn"]

@@ -31,7 +31,7 @@ def arrivals(
     factors = {name: np.round(values, DIGITS) for name, values in unusual(demands.factor).items()}
     table = pl.DataFrame(
         {
-            "time": recorded.sent[roots] / SECOND,
+            "time": (recorded.steps.lengthened(recorded.sent[roots]) - view.begin) / SECOND,
             "interaction": pl.Series(label.tolist(), dtype=pl.String),
             "client": client,
             "think": think,

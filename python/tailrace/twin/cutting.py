@@ -1,4 +1,5 @@
-"""The part of a long recording that a change can matter in: the requests of its episodes alone, in their own time.
+"""The part of a long recording that a change can matter in: the requests of its episodes alone, in their own time. The
+twin is learnt from this part and a little more on either side of it.
 
 ```text
 recorded   ──────────▂█▂──────────────────────▂▂▂▂──────────▂█▂▂█▂───────────
@@ -12,18 +13,24 @@ The requests that are left out count as recorded: none of them is very slow.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from tailrace.dataset import Dataset
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, overlap, spans, union, where
 from tailrace.diagnosis.unanswered import HOW
+from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS
-from tailrace.twin.model import Twin
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.twin import clients
+from tailrace.twin.demands import Demands
+from tailrace.twin.structure import Structure
+from tailrace.twin.tree import Tree
+from tailrace.units import SECOND
 
 LARGE = 100_000
 """Requests. A twin with fewer is simulated as fast as its plan is written."""
@@ -45,40 +52,62 @@ LONG = 0.5
 """A queue that is half as long as the longest one was is near an episode: with a change or more load, it may be one."""
 SHORT = 0.25
 """Servers with shorter queues, relative to the longest of all, hold no request for long (as in `gate`)."""
-STEP_NS = 10 * MILLISECOND
+BESIDE_NS = 5 * SECOND
+"""So much calm time on either side of an episode is learnt from, too. It shows what is usual."""
 _CLOSE_NS = SECOND
 
 
-def cut(twin: Twin, run: Dataset) -> Twin:
-    """The same twin with the requests of its episodes alone, or the twin itself where that saves little."""
-    if sum(map(len, twin.arrivals.values())) < LARGE:
-        return twin
-    found = episodes(twin, run)
-    if not len(found):
-        return twin
-    arrivals = {file: _of(rows, found) for file, rows in twin.arrivals.items()}
-    rest = sum(len(rows) - len(arrivals[file]) for file, rows in twin.arrivals.items())
-    left = sum(map(len, arrivals.values()))
-    return replace(twin, arrivals=arrivals, kept=found, rest=rest) if left <= MOST * (left + rest) else twin
-
-
-def episodes(twin: Twin, run: Dataset) -> Spans:
-    """What is kept, ns since the begin of the twin; empty where nothing is very slow."""
-    asked = (
-        run.requests()
-        .filter(pl.col("server").cast(pl.String).is_in(list(twin.entries)))
-        .select(
-            pl.col("sent") - twin.begin,
-            end=pl.coalesce("end", pl.col("sent") + THRESHOLD_NS) - twin.begin,
-            lost=pl.col("status").cast(pl.String).is_in(list(HOW)) | (pl.col("drops").fill_null(0) > 0),
-        )
-        .collect()
-    )
-    sent, end = asked["sent"].to_numpy(), asked["end"].to_numpy()
-    slow = (end - sent >= THRESHOLD_NS) | asked["lost"].fill_null(False).to_numpy()
+def episodes(view: View, entries: Collection[str]) -> Spans | None:
+    """What is kept, ns since the begin of the view; None: all, because it is short, or a cut would save little, or
+    nothing is very slow. `entries` are the servers that clients send requests to."""
+    asked = view.requests.filter(pl.col("server").cast(pl.String).is_in(list(entries)))
+    if len(asked) < LARGE:
+        return None
+    lost = pl.col("status").cast(pl.String).is_in(list(HOW)) | (pl.col("drops").fill_null(0) > 0)
+    slow = asked.select((pl.col("response_ns") >= THRESHOLD_NS) | lost.fill_null(False)).to_series().to_numpy()
     if not slow.any():
-        return spans([])
-    trouble = union([spans(np.column_stack((sent, end))[slow]), *_queues(twin, run)])
+        return None
+    sent, end = (asked[name].to_numpy() - view.begin for name in ("sent", "end"))
+    kept = _kept(sent, end, union([spans(np.column_stack((sent, end))[slow]), *_queues(view)]))
+    return kept if (inside(kept, sent) >= 0).sum() <= MOST * len(sent) else None
+
+
+def learnt_from(view: View, kept: Spans | None) -> Spans:
+    """The stretches of the view that the twin is learnt from. Their steps are those of the whole view."""
+    whole = spans([(view.begin, view.end + 1)])
+    if kept is None:
+        return whole
+    wider = spans(np.maximum(kept + np.array([-BESIDE_NS, BESIDE_NS]), 0), gap=SECOND)
+    wider[:, 0] -= wider[:, 0] % STEP_NS
+    return spans(np.clip(wider + view.begin, view.begin, view.end + 1))
+
+
+def arrivals(
+    view: View,
+    recorded: Recorded,
+    structure: Structure,
+    tree: Tree,
+    demands: Demands,
+    roots: Times,
+    kept: Spans | None,
+) -> dict[str, pl.DataFrame]:
+    """The requests that the twin sends, by the tier that they enter."""
+    if kept is None:
+        return clients.arrivals(view, recorded, structure, tree, demands, roots)
+    near = view.requests.filter(inside(recorded.steps.stretches, view.requests["sent"].to_numpy()) >= 0)
+    found = clients.arrivals(replace(view, requests=near), recorded, structure, tree, demands, roots)
+    return {entry: _of(rows, kept) for entry, rows in found.items()}
+
+
+def rest(view: View, entries: Collection[str], again: pl.Series, kept: Spans) -> int:
+    """How many requests of clients are not kept, without those in `again`, which no client sends by itself."""
+    asked = view.requests.filter(
+        pl.col("server").cast(pl.String).is_in(list(entries)), ~pl.col("request").is_in(again.implode())
+    )
+    return int((inside(kept, asked["sent"].to_numpy() - view.begin) < 0).sum())
+
+
+def _kept(sent: Times, end: Times, trouble: Spans) -> Spans:
     stays = Stays.of(sent, end)
     usual = float(np.median(stays.queue(np.arange(sent.min(), sent.max() + 1, STEP_NS))))
     crowded = _above(stays, CROWDED * usual + FEW)
@@ -90,20 +119,11 @@ def episodes(twin: Twin, run: Dataset) -> Spans:
     return spans(union([rows, _busiest(sent, rows)]), gap=APART_NS)
 
 
-def _queues(twin: Twin, run: Dataset) -> list[Spans]:
-    """When a server had a long queue."""
-    visits = (
-        run.visits()
-        .select(pl.col("server").cast(pl.String), pl.col("arrival", "departure") - twin.begin)
-        .filter(pl.col("departure") >= pl.col("arrival"))
-        .collect()
-    )
-    stays = [
-        Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy())
-        for rows in visits.partition_by("server", include_key=False)
-    ]
-    most = max((one.longest for one in stays), default=0)
-    return [_above(one, LONG * one.longest) for one in stays if one.longest >= max(SHORT * most, FEW)]
+def _queues(view: View) -> list[Spans]:
+    """When a server had a long queue, since the begin of the view."""
+    most = max((one.longest for one in view.stays.values()), default=0)
+    long = (one for one in view.stays.values() if one.longest >= max(SHORT * most, FEW))
+    return [_above(one, LONG * one.longest) - view.begin for one in long]
 
 
 def _above(stays: Stays, level: float) -> Spans:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -12,17 +12,17 @@ import polars as pl
 
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import tables, vlrt
-from tailrace.diagnosis.ledger.account import draw_up
+from tailrace.diagnosis.ledger.account import Line, draw_up
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.recorded import record
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.spans import spans
+from tailrace.diagnosis.ledger.steps import Shares
+from tailrace.diagnosis.ledger.steps import Steps as StepsOfTime
 from tailrace.diagnosis.view import View
 from tailrace.errors import InputError
 from tailrace.twin import (
     adoption,
-    clients,
     cpu,
+    cutting,
     demands,
     habits,
     idle,
@@ -51,15 +51,21 @@ SLUG_CHARACTERS = 60
 LEAST_LOST = 0.01
 """Losses are written in hundredths."""
 
+_Loss = tuple[str, str, bool, Shares]
+"""A cause, the server that lost capacity to it, whether that stopped its processes, and the share of each step."""
 
-def learn(run: Dataset | str | PathLike[str]) -> Twin:
-    """The experiment that repeats a run. Raises InputError for one that holds too little."""
+
+def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
+    """The experiment that repeats a run. With `part`, that of a long run sends the requests of its episodes alone, and
+    is learnt from these. Raises InputError for a run that holds too little."""
     dataset = run if isinstance(run, Dataset) else Dataset.open(run)
     looked = tables.look(dataset, WINDOW_NS)
     held = slots.find(looked)
     view = inference.infer(looked, held)
     slow = vlrt.find(view, None)
-    recorded = record(view, slow, spans([(view.begin, view.end + 1)]))
+    entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in view.stays)
+    kept = cutting.episodes(view, entries) if part else None
+    recorded = record(view, slow, cutting.learnt_from(view, kept))
     if recorded is None or not len(view.requests):
         raise InputError(dataset.path, "it holds no visits of requests to servers", "make it from captures or traces")
     seen = Seen(view, slow, recorded.steps)
@@ -69,7 +75,6 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     account.replay.take_turns()  # the engine's asynchronous servers are event loops
     found = structure.find(view.topology, recorded.servers)
     kinds = tree.grow(recorded, found, pause.kind)
-    entries = tuple(name for name in view.requests["server"].cast(pl.String).unique().sort() if name in found.tier)
     roots = adoption.adopt(kinds, recorded, found, entries)
     habit = habits.find(view, found.tier)
     roots = roots[~np.isin(recorded.request[roots], habit.again.to_numpy())]
@@ -81,16 +86,11 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
     needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
     fits = Limits(view, account, found)
     lost = idle.lost(seen, account, on.without_neighbours(seen, account, used.lost))
-    requests = clients.arrivals(view, recorded, found, kinds, needs, roots)
+    requests = cutting.arrivals(view, recorded, found, kinds, needs, roots, kept)
     slug = _slugs(recorded.servers + tuple(requests))
     files = {f"requests-{slug[entry]}.parquet": rows for entry, rows in requests.items()}
     tiers = _tiers(fits, kinds, found, on, machines.weights(seen, account, on), _waiting(needs))
-    parts = stops.split(seen, lost, limits.places(found, tiers))
-    losses = {
-        f"{slug[server]}-{cause}{stops.STOPPED if stopped else ''}.csv": (cause, server, stopped, share)
-        for ((cause, server), stopped), share in parts.items()
-        if (share >= LEAST_LOST).any()
-    }
+    losses = _losses(slug, stops.split(seen, lost, limits.places(found, tiers)))
     table: dict[str, Any] = {
         "description": f"the twin of {dataset.path.name}",
         "duration": exact_duration(view.end - view.begin + 1),
@@ -99,28 +99,26 @@ def learn(run: Dataset | str | PathLike[str]) -> Twin:
         "kernel": {"syn": limits.syn(recorded.schedule)},
         "nodes": on.nodes(found),
         "tiers": tiers,
-        "interactions": _interactions(kinds, needs),
-        "workloads": {
-            entry: {"kind": "trace", "entry": entry, "file": file} | _clients(found, entry, entries, habit)
-            for entry, file in zip(requests, files, strict=True)
-        },
-        "stalls": paths.holes(account, found),
+        "interactions": _reached(_interactions(kinds, needs), requests.values()),
+        "workloads": _workloads(zip(requests, files, strict=True), found, entries, habit),
+        "stalls": paths.holes(account, found, view.begin),
         "losses": [
             {"place": found.name[server], "cause": cause, "file": file, "stops": stopped}
             for file, (cause, server, stopped, _) in losses.items()
         ],
     }
-    unknowns = (*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used))
     return Twin(
         table=table,
         arrivals=files,
-        losses={file: _steps(share) for file, (*_, share) in losses.items()},
+        losses={file: _steps(recorded.steps, share, view.begin) for file, (*_, share) in losses.items()},
         servers=found.name,
         entries=entries,
         demands=tuple(needs.of_kind.values()),
-        unknowns=unknowns,
+        unknowns=(*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used)),
         accounted=used.accounted,
         begin=view.begin,
+        kept=kept,
+        rest=0 if kept is None else cutting.rest(view, entries, habit.again, kept),
     )
 
 
@@ -135,11 +133,22 @@ def _slugs(names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _steps(share: Shares) -> Steps:
-    """The moments at which it changes."""
-    rounded = np.round(np.clip(np.append(share, 0.0), 0.0, 1.0), 2)
+def _losses(slug: Mapping[str, str], parts: Mapping[tuple[Line, bool], Shares]) -> dict[str, _Loss]:
+    """File → what it holds. Lines that took next to nothing are left out."""
+    return {
+        f"{slug[server]}-{cause}{stops.STOPPED if stopped else ''}.csv": (cause, server, stopped, share)
+        for ((cause, server), stopped), share in parts.items()
+        if (share >= LEAST_LOST).any()
+    }
+
+
+def _steps(steps: StepsOfTime, share: Shares, begin: int) -> Steps:
+    """The moments at which it changes, since `begin`. Nothing is lost between two stretches, and after the last."""
+    ends = steps.at(steps.shortened(steps.stretches[:, 1] - 1)) + 1
+    times = np.insert(steps.begins, ends, steps.stretches[:, 1]) - begin
+    rounded = np.round(np.clip(np.insert(share, ends, 0.0), 0.0, 1.0), 2)
     changes = np.flatnonzero(np.diff(rounded, prepend=0.0))
-    return [(at * STEP_NS / SECOND, float(rounded[at])) for at in changes.tolist()]
+    return list(zip((times[changes] / SECOND).tolist(), rounded[changes].tolist(), strict=True))
 
 
 def _waiting(needs: Demands) -> frozenset[str]:
@@ -185,6 +194,24 @@ def _interactions(kinds: Tree, needs: Demands) -> dict[str, Any]:
             work["before"] = round(need.before, 4)
         found[label] = {"servlet": kind.interaction or "request", "at": {kind.tier: work}}
     return found
+
+
+def _reached(interactions: Mapping[str, Any], requests: Iterable[pl.DataFrame]) -> dict[str, Any]:
+    """Those that requests make, at once or by the calls of others."""
+    reached = list(dict.fromkeys(name for rows in requests for name in rows["interaction"].unique().sort()))
+    for name in reached:  # grows while it is walked
+        calls = (call for work in interactions[name]["at"].values() for call in work["calls"])
+        reached += [call for call in dict.fromkeys(calls) if call not in reached]
+    return {name: one for name, one in interactions.items() if name in reached}
+
+
+def _workloads(
+    files: Iterable[tuple[str, str]], found: Structure, entries: tuple[str, ...], habit: Habits
+) -> dict[str, Any]:
+    return {
+        entry: {"kind": "trace", "entry": entry, "file": file} | _clients(found, entry, entries, habit)
+        for entry, file in files
+    }
 
 
 def _clients(found: Structure, entry: str, entries: tuple[str, ...], habit: Habits) -> dict[str, Any]:

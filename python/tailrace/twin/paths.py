@@ -26,13 +26,14 @@ OF_DATA = tuple(REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
 """When Linux repeats data on a kept connection: after 0.2, 0.6, 1.4 s …"""
 
 
-def holes(account: Account, found: Structure) -> list[dict[str, Any]]:
-    """As tables of `stalls`, in the order of servers and of time."""
+def holes(account: Account, found: Structure, start: int) -> list[dict[str, Any]]:
+    """As tables of `stalls`, in the order of servers and of time, which counts from `start`."""
     lines = ((server, loss) for (cause, server), loss in account.losses.items() if cause == CAUSE)
-    return [hole for server, loss in lines if loss.delays for hole in _of(account, found, server, loss.delays.visits)]
+    late = ((server, loss.delays.visits) for server, loss in lines if loss.delays)
+    return [hole for server, visits in late for hole in _of(account, found, server, visits, start)]
 
 
-def _of(account: Account, found: Structure, server: str, late: Times) -> Iterator[dict[str, Any]]:
+def _of(account: Account, found: Structure, server: str, late: Times, start: int) -> Iterator[dict[str, Any]]:
     """The servers of a tier send as one: each loses what it sends while the hole lasts."""
     recorded = account.recorded
     names = np.array([*(found.tier[name] for name in recorded.servers), ""])[recorded.caller]  # -1: a client
@@ -50,7 +51,7 @@ def _of(account: Account, found: Structure, server: str, late: Times) -> Iterato
             yield {
                 "kind": "packet-loss",
                 "place": found.name[server],
-                "at": exact_duration(begin),
+                "at": exact_duration(int(recorded.steps.lengthened(np.array([begin]))[0]) - start),
                 "for": exact_duration(end - begin),
                 "share": round(len(stretch) / (len(stretch) + came), 4),
                 **({"sender": sender} if sender else {}),

@@ -55,6 +55,14 @@ class Steps:
         """Return these moments on a clock that stands still between stretches."""
         return covered_before(self.stretches, times)
 
+    def lengthened(self, shortened: Times) -> Times:
+        """Return these moments on the clock that never stands still. An edge between two stretches is the begin of the
+        later one."""
+        size = self.stretches[:, 1] - self.stretches[:, 0]
+        before = np.cumsum(size) - size
+        stretch = np.maximum(np.searchsorted(before, shortened, "right") - 1, 0)
+        return np.asarray(self.stretches[stretch, 0] + shortened - before[stretch])
+
     def at(self, shortened: Times) -> Times:
         """Return the numbers of the steps of these moments on the shortened clock."""
         return np.clip(shortened // STEP_NS, 0, len(self) - 1)
