@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.dataset import Connections
-from tailrace.dataset.apart import apart
+from tailrace.dataset.apart import When, apart
 from tailrace.diagnosis.clock import Clock, clock_of
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import Series
@@ -171,12 +171,14 @@ def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> 
 
 def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
     found = {}
-    for place, metric, time, interval_ns, value in apart(tables.samples().filter(pl.col("value").is_not_nan())):
-        begin, end = clock.of(time - interval_ns), clock.of(time)
-        if clock.runs:  # samples that lie in the omitted time have no length
-            seen = (end > begin) | (interval_ns == 0)
-            begin, end, value = begin[seen], end[seen], value[seen]
-        found[place, metric] = Series(place, metric, begin, end, value)
+    before: When | None = None
+    for place, metric, when, value in apart(tables.samples().filter(pl.col("value").is_not_nan())):
+        if when is not before:  # series that were sampled at the same times share the arrays of these
+            before, begin, end = when, clock.of(when.time - when.interval_ns), clock.of(when.time)
+            # Samples that lie in the omitted time have no length.
+            seen = (end > begin) | (when.interval_ns == 0) if clock.runs else slice(None)
+            begin, end = begin[seen], end[seen]
+        found[place, metric] = Series(place, metric, begin, end, value[seen])
     return found
 
 

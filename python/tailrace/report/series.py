@@ -174,7 +174,7 @@ def _samples(dataset: Dataset) -> tuple[list[Axis], list[Line]]:
 
 def _at_different_times(sampled: Sampled) -> tuple[Times, Times, Values]:
     """Return times, intervals and values in the order of time; of samples at one time, the last."""
-    _, _, time, interval_ns, value = sampled
+    (time, interval_ns), value = sampled.when, sampled.value
     if (time[1:] <= time[:-1]).any():
         order = np.argsort(time, kind="stable")
         order = order[np.append(time[order][1:] != time[order][:-1], True)]
