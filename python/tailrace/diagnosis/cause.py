@@ -68,8 +68,10 @@ def explain(
     on_the_way = shares[0].server if shares and shares[0].cause == PACKET_LOSS else None
     origin = overflow.origin or on_the_way
     if verdict is None or origin is None:
-        sentence = "The cause is unknown: no origin is known, so no resource can be examined."
-        nothing = Finding("cause", "unknown", sentence, missing=overflow.finding.missing)
+        why = "no origin is known, so no resource can be examined"
+        if overflow.finding.numbers.get("slow_by_themselves"):
+            why = "these requests are slow by themselves, and what they spend their time on was not recorded"
+        nothing = Finding("cause", "unknown", f"The cause is unknown: {why}.", missing=overflow.finding.missing)
         return overflow, stall, Cause(UNKNOWN, (), nothing)
     evidence = _evidence(view, origin, stall, shares, verdict)
     if not shares or shares[0].cause == UNKNOWN:
