@@ -71,6 +71,16 @@ def test_statuses_and_names() -> None:
     assert names.unique().to_list() == ["item {id}"]
 
 
+def test_jmeter_without_the_names_of_its_columns(tmp_path: Path) -> None:
+    whole = (FILES / "jmeter.jtl").read_text().split("\n", 1)[1]
+    (tmp_path / "jmeter.jtl").write_text(whole)
+    run = readers.read(tmp_path / "jmeter.jtl", out=tmp_path / "run")
+    assert run.requests().collect().equals(read("jmeter.jtl").requests().collect())
+    (tmp_path / "other.csv").write_text(whole.replace(",true,", ",yes,").replace(",false,", ",no,"))
+    with pytest.raises(InputError):
+        readers.read(tmp_path / "other.csv", out=tmp_path / "other")
+
+
 def test_samples_inside_a_sample_are_no_requests_and_a_transaction_is_none() -> None:
     run = read("jmeter.xml")
     assert run.requests().collect().height == 24

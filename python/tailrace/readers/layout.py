@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -65,9 +65,12 @@ def fields(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def named_rows(source: Source, found: Found, delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
-    """Each line below the first, by the names of the columns in the first; empty if it has more or fewer fields."""
-    names: list[str] = []
+def named_rows(
+    source: Source, found: Found, delimiter: str = ",", known: Sequence[str] | None = None
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each line by the names of the columns: `known` ones, or those in the first line, which is no row then; empty if a
+    line has more or fewer fields."""
+    names = list(known or ())
     for number, line in source.lines(found):
         row = fields(line if names else line.lstrip("\ufeff"), delimiter)
         if not names:

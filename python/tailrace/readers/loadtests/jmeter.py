@@ -6,7 +6,9 @@ timeStamp,elapsed,label,responseCode,responseMessage,threadName,…,URL,Latency,
 ```
 A sample of a transaction controller contains the requests in it and is none itself. Requests that a page caused
 (redirects, embedded files) are inside its sample. The CSV is in the order of the ends, so its first lines show whether
-`timeStamp` is the begin, as usual, or the end of a sample.
+`timeStamp` is the begin, as usual, or the end of a sample. Without the first line (`print_field_names=false`), the
+columns are those that JMeter writes by default; they are recognised by a stamp, a duration, a boolean and counts in
+their places.
 """
 
 from __future__ import annotations
@@ -31,6 +33,35 @@ _DEPTH_MAX = 64
 """Elements inside each other; JMeter's parent controllers nest a handful."""
 
 
+_DEFAULT = (
+    *("timeStamp", "elapsed", "label", "responseCode", "responseMessage", "threadName", "dataType", "success"),
+    *("failureMessage", "bytes", "sentBytes", "grpThreads", "allThreads", "URL", "Latency", "IdleTime", "Connect"),
+)
+"""The columns of `jmeter.save.saveservice.*` as JMeter is delivered. Older versions lack `sentBytes` or `URL`."""
+_DEFAULTS = tuple(
+    tuple(name for name in _DEFAULT if name not in without)
+    for without in ((), ("URL",), ("sentBytes",), ("sentBytes", "URL"))
+)
+_STAMP = re.compile(r"1\d{12}")
+_COUNTS = ("elapsed", "bytes", "sentBytes", "grpThreads", "allThreads", "Latency", "IdleTime", "Connect")
+
+
+def _headless(head: str) -> tuple[str, ...] | None:
+    """The columns of a file without their names; None for any other file."""
+    first = fields(head.lstrip("\ufeff").split("\n", 1)[0].rstrip("\r"), ",")
+    for names in _DEFAULTS:
+        row = dict(zip(names, first, strict=False))
+        if (
+            len(first) == len(names)
+            and _STAMP.fullmatch(row["timeStamp"])
+            and row["success"] in ("true", "false")
+            and row["dataType"] in ("text", "bin", "")
+            and all(row[name].isdecimal() for name in _COUNTS if name in row)
+        ):
+            return names
+    return None
+
+
 def _delimiter(head: str) -> str | None:
     first = head.lstrip("\ufeff").split("\n", 1)[0].rstrip("\r")
     return next((mark for mark in ",;\t|" if {"timeStamp", "elapsed", "label"} <= set(first.split(mark))), None)
@@ -41,7 +72,7 @@ def _csv(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
     delimiter = _delimiter(head) or ","
     at_end = _stamps_are_ends(head, delimiter)
     transactions = 0
-    for number, values in named_rows(source, found, delimiter):
+    for number, values in named_rows(source, found, delimiter, _headless(head)):
         if values.get("responseMessage", "").startswith(_TRANSACTION):
             transactions += 1
             continue
@@ -87,11 +118,11 @@ def _moment(text: str) -> int | None:
 
 
 def _stamps_are_ends(head: str, delimiter: str) -> bool:
-    lines = [fields(line, delimiter) for line in head.split("\n")[:-1]]
+    lines = [fields(line.lstrip("\ufeff"), delimiter) for line in head.split("\n")[:-1]]
     if not lines:
         return False
-    names = [name.lstrip("\ufeff") for name in lines[0]]
-    rows = [dict(zip(names, line, strict=True)) for line in lines[1:] if len(line) == len(names)]
+    names = _headless(head) or lines.pop(0)
+    rows = [dict(zip(names, line, strict=True)) for line in lines if len(line) == len(names)]
     stamps = [
         (moment, moment + took)
         for row in rows
@@ -177,6 +208,6 @@ def _xml(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
 
 
 FORMS = (
-    Form("JMeter", lambda head: _delimiter(head) is not None, _csv),
+    Form("JMeter", lambda head: _delimiter(head) is not None or _headless(head) is not None, _csv),
     Form("JMeter", lambda head: bool(_XML.match(head)), _xml),
 )
