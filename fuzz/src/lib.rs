@@ -7,6 +7,7 @@ mod conversation;
 mod files;
 mod kernel;
 mod promises;
+mod quic;
 mod sealed;
 mod spans;
 mod texts;
@@ -17,13 +18,14 @@ use tailrace_core::capture::wire::Kind;
 type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 26] = [
     ("calls", calls::link),
     ("capture", files::capture),
     ("connections", connections::follow),
     ("names", texts::name),
     ("netlink", kernel::netlink),
     ("proc", kernel::proc),
+    ("quic", quic::read),
     ("response", texts::response),
     ("spans", spans::cut),
     ("table", files::table),

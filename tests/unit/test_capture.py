@@ -105,11 +105,26 @@ def test_tls_is_decrypted_with_its_keys(tmp_path: Path) -> None:
     assert not any("change of direction" in note for note in opened.manifest.notes)
 
 
-def test_notes_name_quic_as_what_is_not_read() -> None:
+def test_notes_name_quic_that_is_not_read() -> None:
     report = {"files": [{"path": "a.pcap", "not_tcp": {"QUIC handshake": 7, "UDP": 9}, "quic_connections": 2}]}
-    assert capture.notes(report) == [
-        "a.pcap: 7 packets of the handshakes of 2 QUIC connections: Tailrace does not read QUIC (HTTP/3)"
-    ]
+    (note,) = capture.notes(report)
+    assert note.startswith("7 packets of QUIC handshakes are not read")
+
+
+def test_quic_with_and_without_its_secrets(tmp_path: Path) -> None:
+    golden = Path(__file__).parents[1] / "golden/captures"
+    opened = readers.read(golden / "quic.pcap", keys=golden / "quic.keys", out=tmp_path / "opened")
+    visits = opened.visits().select("interaction", "status", "drops", "data_drops").collect()
+    assert (visits.height, visits["drops"].sum(), visits["data_drops"].sum()) == (19, 1, 1)
+    assert sorted(opened.events().collect()["kind"].cast(str)) == ["data_drop", "drop"]
+    closed = readers.read(golden / "quic.pcap", out=tmp_path / "closed")
+    assert closed.visits().collect().height == 0
+    notes = [note for note in closed.manifest.notes if note.startswith("QUIC")]
+    assert "6 connections, 6 of them with a whole handshake" in notes[0]
+    assert "1 of which the server wanted a token first (Retry)" in notes[0]
+    assert "sent their first packet again 1 times" in notes[1]
+    assert any("the requests in 6 connections are not read" in note for note in notes)
+    assert not any("not read" in note for note in opened.manifest.notes)
 
 
 def test_notes_name_lookups_that_were_sent_again(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import polars as pl
 
 from tailrace.dataset import Connections, Writer, scan
 from tailrace.errors import TailraceError, cannot_read, cannot_write
+from tailrace.readers.capture_quic import quic_notes
 from tailrace.readers.decoding import Decoding
 from tailrace.topology import Call, Clock, Node, Server, Topology, distances
 from tailrace.units import format_duration
@@ -26,9 +27,6 @@ _MAGIC = (
     b"\xa1\xb2\x3c\x4d",
     b"\x0a\x0d\x0d\x0a",  # pcapng section header
 )
-
-_QUIC_CONNECTIONS = 1 << 16
-"""The decoder distinguishes no more of them."""
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -251,17 +249,18 @@ def _lookups(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"{unanswered} of {queries} DNS queries over UDP have no answer in the captures, and make no visit"
 
 
+def _quic_packets(report: Mapping[str, Any]) -> int:
+    return sum(file.get("not_tcp", {}).get("QUIC handshake", 0) for file in report.get("files", []))
+
+
 def notes(report: Mapping[str, Any]) -> list[str]:
     """Notes for the reader about how the captures were read."""
     said = [str(note) for note in report.get("notes", [])]
     said.extend(_lookups(report.get("lookups", {})))
+    said.extend(quic_notes(report.get("quic", {}), handshakes=_quic_packets(report)))
     for file in report.get("files", []):
         for loss in file.get("losses", []):
             said.append(f"{file['path']}: at byte {loss['offset']}: {loss['reason']} ({loss['bytes']} bytes lost)")
-        if quic := file.get("not_tcp", {}).get("QUIC handshake"):
-            count = file.get("quic_connections", 0)
-            of = f"the handshakes of {'at least ' if count >= _QUIC_CONNECTIONS else ''}{count} QUIC connections"
-            said.append(f"{file['path']}: {quic} packets of {of}: Tailrace does not read QUIC (HTTP/3)")
         clock = file.get("clock", {})
         if clock.get("basis") == "unknown":
             said.append(

@@ -14,15 +14,15 @@ if [ "${1:-}" != inside ]; then
     exec unshare -n -- env UV_OFFLINE=1 "$0" inside "$@"
 fi
 shift
-wanted=${*:-http http2 grpc tls fastcgi redis postgres mysql memcached mongodb kafka cassandra amqp ldap dns}
+wanted=${*:-http http2 grpc tls fastcgi redis postgres mysql memcached mongodb kafka cassandra amqp ldap dns quic}
 ip link set lo up
 dir=$(mktemp -d)
 chmod 755 "$dir"
 pids=
 trap 'kill $pids 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 
-record() { # name port: what follows on loopback, until `recorded`
-    tcpdump -q -i lo --immediate-mode -B 16384 -U -w "$here/$1.pcap" "tcp port $2" 2>"$dir/tcpdump.log" &
+record() { # name port [filter]: what follows on loopback, until `recorded`
+    tcpdump -q -i lo --immediate-mode -B 16384 -U -w "$here/$1.pcap" "${3:-tcp port $2}" 2>"$dir/tcpdump.log" &
     dump=$!
     until grep -q listening "$dir/tcpdump.log"; do sleep 0.05; done
 }
@@ -32,6 +32,16 @@ recorded() {
     kill -INT "$dump"
     wait "$dump" || true
     grep -q "^0 packets dropped" "$dir/tcpdump.log" || { cat "$dir/tcpdump.log" >&2; exit 1; }
+}
+
+quic() { # aioquic with itself
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$dir/quic.key" -out "$dir/quic.crt" -days 30 \
+        -subj /CN=shop.test 2>/dev/null
+    rm -f "$here/quic.keys"
+    record quic 4433 "udp portrange 4433-4435"
+    SSLKEYLOGFILE="$here/quic.keys" uv run --no-project --with aioquic==1.7.2 \
+        python "$here/talk_quic.py" 4433 "$dir/quic.crt" "$dir/quic.key"
+    recorded
 }
 
 until_up() { # port

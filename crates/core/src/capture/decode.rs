@@ -23,6 +23,7 @@
 //! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses after the SYN), `greeted` (connections on which it spoke first), `unheard` and `unheard_longest_ns` (those on which it should have, and said nothing), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
 //! | `counts` | see [`super::ledger::Counts`] |
 //! | `lookups` | DNS over UDP: see [`super::lookups::Report`] |
+//! | `quic` | see [`super::quic::Report`] |
 //! | `apart` | attempts without evidence that a client made them: see [`super::crowd::Report`] |
 //! | `strangers` | `apart`: the same of those that turned out to be scans; `kept`: per server the failed attempts that are requests (`refused`, `unanswered`, `reset`) |
 //! | `graph` | see [`crate::callgraph::report::Report`] |
@@ -46,6 +47,7 @@ use super::lookups;
 use super::merge::{segments, SourceOptions};
 use super::names::{Namer, Rule, NAMES_MAX, OTHER};
 use super::place::Place;
+use super::quic;
 use super::report::{FileReport, SourceReport};
 use super::servers::{Evidence, Server, Servers, Tally};
 use super::stages::Stages;
@@ -101,6 +103,7 @@ pub struct Report {
     pub servers: Vec<ServerReport>,
     pub counts: Counts,
     pub lookups: lookups::Report,
+    pub quic: quic::Report,
     pub apart: Vec<crowd::Report>,
     pub strangers: strangers::Report,
     pub graph: callgraph::report::Report,
@@ -440,7 +443,8 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
             protocol: KINDS
                 .iter()
                 .find(|(kind, _)| Some(*kind) == server.kind)
-                .map(|(_, name)| *name),
+                .map(|(_, name)| *name)
+                .or((server.tally.quic > 0).then_some("http3")),
             evidence: match server.evidence {
                 Evidence::Named => "named",
                 Evidence::Syn => "syn",
@@ -459,6 +463,7 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
         servers,
         counts: ledger.counts.clone(),
         lookups: ledger.lookups,
+        quic: ledger.quic.clone(),
         apart: ledger.apart(),
         ..Report::default()
     }

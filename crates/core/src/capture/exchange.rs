@@ -48,7 +48,7 @@ impl Opening {
     /// a client that is slow to answer the greeting: the server has nothing to do meanwhile, and
     /// counting that time as its own would show the client's stall as the server's queue. The time
     /// until the greeting stays with the server.
-    fn arrival(&self, begin: i64) -> i64 {
+    pub fn arrival(&self, begin: i64) -> i64 {
         let accepted = self.accepted.max(self.sent);
         match self.shaken.or(self.greeting()) {
             Some(waited) => accepted.max(begin.saturating_sub(waited.max(0))),

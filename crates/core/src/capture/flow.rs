@@ -10,8 +10,9 @@ use rustc_hash::FxHashMap;
 use super::connection::failed::LATE;
 use super::connection::{Connection, Next};
 use super::ledger::Ledger;
-use super::lookups::Lookups;
+use super::lookups::{self, Lookups};
 use super::names::Namer;
+use super::quic::Quic;
 use super::tls::Keys;
 use super::{Endpoint, Segment, SYN};
 
@@ -79,6 +80,7 @@ struct Slot {
 pub struct Flow {
     pub ledger: Ledger,
     lookups: Lookups,
+    quic: Quic,
     by_key: FxHashMap<Key, u32>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
@@ -114,6 +116,7 @@ impl Flow {
         Flow {
             ledger,
             lookups: Lookups::default(),
+            quic: Quic::default(),
             by_key: FxHashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -140,7 +143,11 @@ impl Flow {
             self.pass_time(segment.time);
         }
         if segment.datagram {
-            return self.lookups.datagram(segment, &mut self.ledger);
+            let ports = [segment.from.port, segment.to.port];
+            return match ports.contains(&lookups::PORT) {
+                true => self.lookups.datagram(segment, &mut self.ledger),
+                false => self.quic.datagram(segment, &mut self.ledger),
+            };
         }
         if segment.from == segment.to {
             return;
@@ -374,6 +381,7 @@ impl Flow {
     /// The recording is over.
     pub fn finish(&mut self) {
         self.lookups.finish(&mut self.ledger);
+        self.quic.finish(&mut self.ledger);
         let half_open = |slot: &&Slot| slot.connection.is_half_open();
         let half_open = self.slots.iter().flatten().filter(half_open);
         let strange = half_open.filter(|slot| !slot.connection.is_of_client(&self.ledger));

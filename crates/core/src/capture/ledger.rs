@@ -11,6 +11,7 @@ use super::crowd::{self, Crowd};
 use super::exchange::PROMPT;
 use super::lookups;
 use super::names::Namer;
+use super::quic;
 use super::servers::Servers;
 use super::tls::Keys;
 use super::wire::{self, Outcome, Raw};
@@ -173,6 +174,7 @@ pub struct Ledger {
     pub silences: Vec<Silence>,
     pub counts: Counts,
     pub lookups: lookups::Report,
+    pub quic: quic::Report,
     pub apart: Apart,
     /// Secrets of TLS sessions.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! From the bytes of a packet to its TCP segment, or its datagram of DNS: link layer, IP, tunnels, TCP or UDP.
+//! From the bytes of a packet to its TCP segment, or its datagram of DNS or perhaps of QUIC: link layer, IP, tunnels, TCP or UDP.
 //!
 //! Captures are often cut after 96 bytes, so lengths come from headers and never from the captured
 //! size; a packet is lost only if its TCP header was cut. Packets of other protocols are counted by
@@ -138,7 +138,11 @@ pub fn segment<'a>(
     kinds: &mut Kinds,
 ) -> Option<Segment<'a>> {
     let (segment, not_tcp) = match parse(packet, bytes, file, kinds) {
-        Ok(segment) if segment.datagram => (Some(segment), Some(NotTcp::Udp)),
+        Ok(segment) if segment.datagram => {
+            let quic = tunnel::is_handshake(segment.payload);
+            let kind = if quic { NotTcp::Quic } else { NotTcp::Udp };
+            (Some(segment), Some(kind))
+        }
         Ok(segment) => (Some(segment), None),
         Err(kind) => (None, Some(kind)),
     };

@@ -3,7 +3,7 @@
 //! source   a file, gzip, zstd or standard input → bytes     standard  input that may be silent for hours
 //! pcap/pcapng  bytes → packets          link  packet → segment
 //! merge    several captures → segments in the order of time      clocks  the offsets of their clocks
-//! flow     segments → connections: attempts, drops, bytes in order without copies     lookups  datagrams → visits
+//! flow     segments → connections: attempts, drops, bytes in order without copies     lookups, quic  datagrams → visits
 //! tls      records → their content, if the secrets are known
 //! wire     bytes of a connection → exchanges (one file a protocol)
 //! strangers  which failed attempts are requests, and which a scan or a flood
@@ -32,6 +32,7 @@ mod packet;
 pub(crate) mod pcap;
 mod pcapng;
 mod place;
+pub mod quic;
 mod reader;
 #[cfg(test)]
 mod recorded_tests;
@@ -69,7 +70,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// One TCP segment as captured, or a datagram of DNS.
+/// One TCP segment as captured, or a datagram of DNS or perhaps of QUIC.
 #[derive(Clone, Debug)]
 pub struct Segment<'a> {
     /// Nanoseconds since the Unix epoch, on the clock of the first capture.

@@ -243,6 +243,12 @@ fn a_lost_query_is_sent_again_by_the_c_library() {
 }
 
 #[test]
+fn http3_by_aioquic() {
+    let keys = Keys::of_file(&folder().join("quic.keys")).unwrap();
+    hold("quic", &counted(&followed("quic.pcap", keys, usize::MAX)));
+}
+
+#[test]
 fn ldap_by_openldap() {
     hold_against_file("ldap");
 }

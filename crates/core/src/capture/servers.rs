@@ -79,6 +79,8 @@ pub struct Tally {
     pub opaque: BTreeMap<Fixed, u64>,
     /// TLS connections by what their clients asked for: the server's name and the protocols that they offered.
     pub tls: BTreeMap<String, u64>,
+    /// Connections of QUIC, which are among the others.
+    pub quic: u64,
     #[serde(skip)]
     pub established_now: u64,
 }

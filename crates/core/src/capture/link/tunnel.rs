@@ -5,7 +5,7 @@
 
 use super::handshakes::Handshakes;
 use super::headers::{ethernet, ppp_framed, Network};
-use super::{array, is_lookup, network, short, NotTcp, Parsed, TCP};
+use super::{array, is_lookup, network, short, NotTcp, Parsed, TCP, UDP_HEADER};
 
 /// A cluster on virtual machines has a tunnel in a tunnel; twice as many are read, which bounds the
 /// time for a packet.
@@ -34,7 +34,7 @@ const AUTHENTICATION: u8 = 51;
 /// The position of a packet inside another: the kind of tunnel, and the first byte.
 type Inside = Parsed<(Tunnel, usize)>;
 
-/// The TCP packet inside a packet of another protocol, or the datagram of DNS.
+/// The TCP packet inside a packet of another protocol, or the datagram of DNS or perhaps of QUIC.
 pub(super) fn inside<'a>(
     mut outer: Network<'a>,
     counts: &mut Counts,
@@ -46,13 +46,14 @@ pub(super) fn inside<'a>(
             IPV4 | IPV6 => (Tunnel::IpInIp, 0),
             GRE => gre(outer.bytes)?,
             UDP => match udp(outer.bytes) {
-                Err(NotTcp::Udp) if is_lookup(outer.bytes) => return Ok(outer),
-                found => {
-                    if matches!(found, Err(NotTcp::Quic)) {
-                        quic.add(&outer);
-                    }
-                    found?
+                Err(NotTcp::Udp) if is_lookup(outer.bytes) || is_short(outer.bytes) => {
+                    return Ok(outer)
                 }
+                Err(NotTcp::Quic) => {
+                    quic.add(&outer);
+                    return Ok(outer);
+                }
+                found => found?,
             },
             AUTHENTICATION => {
                 outer = authenticated(&outer)?;
@@ -122,8 +123,7 @@ fn gre(bytes: &[u8]) -> Inside {
 /// VXLAN (RFC 7348) and GENEVE (RFC 8926): by their ports (4789, and Linux's older 8472; 6081), and
 /// at any other port if all fixed header fields are right and IP is inside.
 fn udp(bytes: &[u8]) -> Inside {
-    const HEADER: usize = 8;
-    let Ok(head) = array::<8>(bytes, HEADER) else {
+    let Ok(head) = array::<8>(bytes, UDP_HEADER) else {
         return Err(NotTcp::Udp);
     };
     let known = match short(bytes, 2)? {
@@ -146,6 +146,22 @@ fn udp(bytes: &[u8]) -> Inside {
         _ if shakes_hands(head) => Err(NotTcp::Quic),
         _ => Err(NotTcp::Udp),
     }
+}
+
+/// A datagram that may be a short header of QUIC, or its negotiation of versions.
+fn is_short(bytes: &[u8]) -> bool {
+    match bytes.get(UDP_HEADER..) {
+        Some([first, ..]) if first & 0xc0 == 0x40 => true,
+        Some([first, 0, 0, 0, 0, ..]) => first & 0x80 != 0,
+        _ => false,
+    }
+}
+
+/// Whether a datagram holds a long header of QUIC.
+pub(super) fn is_handshake(payload: &[u8]) -> bool {
+    payload
+        .first_chunk()
+        .is_some_and(|head| shakes_hands(*head))
 }
 
 /// A long header of QUIC, version 1 or 2, with a connection id of at most 20 bytes (RFC 8999, 9000 and 9369).

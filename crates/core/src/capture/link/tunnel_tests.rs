@@ -241,10 +241,8 @@ fn other_datagrams_stay_datagrams() {
     let asked = read(&outer(17, &udp(53, query), false), 2000).0.unwrap();
     assert_eq!((asked.payload, asked.len), (query.to_vec(), 16));
     let initial = b"\xc3\0\0\0\x01\x08abcdefgh";
-    assert_eq!(
-        read(&outer(17, &udp(443, initial), false), 2000).0,
-        Err(NotTcp::Quic)
-    );
+    let begun = read(&outer(17, &udp(443, initial), false), 2000).0.unwrap();
+    assert_eq!(begun.payload, initial);
     assert_eq!(
         read(&outer(50, &frame, false), 2000).0,
         Err(NotTcp::OtherIp)
@@ -263,7 +261,10 @@ fn the_handshakes_of_a_connection_count_once() {
     ] {
         let ip = outer(17, &udp(port, payload), false);
         let packet = packet(&ip, ip.len());
-        assert!(parse(&packet, &ip, 0, &mut kinds).is_err());
+        assert_eq!(
+            parse(&packet, &ip, 0, &mut kinds).is_ok(),
+            payload.len() < 40
+        );
     }
     assert_eq!(kinds.quic_connections(), 2);
 }

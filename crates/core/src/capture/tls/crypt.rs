@@ -46,12 +46,20 @@ impl Suite {
         })
     }
 
-    fn key(&self, key: &[u8]) -> Option<LessSafeKey> {
+    pub fn key(&self, key: &[u8]) -> Option<LessSafeKey> {
         UnboundKey::new(self.aead, key).ok().map(LessSafeKey::new)
     }
 
+    pub fn key_len(&self) -> usize {
+        self.aead.key_len()
+    }
+
+    pub fn is_chacha(&self) -> bool {
+        self.chacha
+    }
+
     /// HKDF-Expand-Label (RFC 8446, section 7.1) without a context.
-    fn expand(&self, secret: &[u8], label: &[u8], len: usize) -> Option<Vec<u8>> {
+    pub fn expand(&self, secret: &[u8], label: &[u8], len: usize) -> Option<Vec<u8>> {
         struct Len(usize);
         impl hkdf::KeyType for Len {
             fn len(&self) -> usize {

@@ -35,6 +35,8 @@ pub struct Secrets {
     /// Of the client and of the server: first for the handshake, then for the data.
     pub handshake: [Option<Secret>; 2],
     pub traffic: [Option<Secret>; 2],
+    /// Of the client, for the data that it sends before the handshake ends.
+    pub early: Option<Secret>,
 }
 
 /// The secrets of all sessions, which the captures' files add to while connections are read.
@@ -127,6 +129,7 @@ enum Label {
     Master,
     Handshake(usize),
     Traffic(usize),
+    Early,
 }
 
 impl Secrets {
@@ -135,6 +138,7 @@ impl Secrets {
             Label::Master => &mut self.master,
             Label::Handshake(side) => &mut self.handshake[side & 1],
             Label::Traffic(side) => &mut self.traffic[side & 1],
+            Label::Early => &mut self.early,
         } = Some(secret);
     }
 }
@@ -147,6 +151,7 @@ fn parsed(line: &[u8]) -> Option<(Label, Random, Secret)> {
         b"SERVER_HANDSHAKE_TRAFFIC_SECRET" => Label::Handshake(1),
         b"CLIENT_TRAFFIC_SECRET_0" => Label::Traffic(0),
         b"SERVER_TRAFFIC_SECRET_0" => Label::Traffic(1),
+        b"CLIENT_EARLY_TRAFFIC_SECRET" => Label::Early,
         _ => return None,
     };
     let random = hex(words.next()?)?.try_into().ok()?;

@@ -9,17 +9,18 @@
 //! the client's Finished, and a record that is as long as a Finished or an alert, counts as handshake.
 
 mod crypt;
-mod hello;
+pub(super) mod hello;
 mod keys;
 
+pub(super) use crypt::Suite;
 pub use keys::Keys;
+pub(super) use keys::{Random, Secret, Secrets};
 
 use super::reader::index;
 use super::wire::framing::{Framer, Input, Packet, Step};
 use super::wire::{Chunk, Side};
-use crypt::{Opener, Suite};
+use crypt::Opener;
 use hello::Hello;
-use keys::Random;
 use serde::{Deserialize, Serialize};
 
 const HEADER_LEN: usize = 5;

@@ -10,11 +10,11 @@
 //! Header blocks depend on those before them ([`hpack`]). Where some were lost, and when the recording begins within a
 //! connection, names and statuses may be unknown, while streams and times are read from the frames.
 
-mod codes;
-mod fields;
+pub(in crate::capture) mod codes;
+pub(in crate::capture) mod fields;
 mod frame;
-mod hpack;
-mod huffman;
+pub(in crate::capture) mod hpack;
+pub(in crate::capture) mod huffman;
 #[cfg(test)]
 mod tests;
 

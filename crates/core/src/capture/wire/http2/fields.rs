@@ -91,7 +91,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    fn take(&mut self, field: Field<'_>) {
+    pub fn take(&mut self, field: Field<'_>) {
         match field.name {
             Name::Method => self.method = field.value.to_vec(),
             Name::Path => (self.target, self.target_whole) = (field.value.to_vec(), field.whole),

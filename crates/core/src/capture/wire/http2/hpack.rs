@@ -34,7 +34,7 @@ pub enum Name {
 }
 
 impl Name {
-    fn of(name: &[u8]) -> Name {
+    pub fn of(name: &[u8]) -> Name {
         match name {
             b":method" => Name::Method,
             b":path" => Name::Path,
@@ -148,7 +148,7 @@ impl Table {
             0x20..0x40 => {}
             _ => {
                 let name = match number {
-                    0 => rest.name(scratch)?,
+                    0 => rest.name(7, scratch)?,
                     1..=STATIC => Name::of_static(number),
                     _ => self.dynamic(number).map_or(Name::Other, |(name, _)| *name),
                 };
@@ -185,17 +185,17 @@ impl Table {
 }
 
 /// The unread part of a block.
-struct Rest<'b> {
-    bytes: &'b [u8],
+pub struct Rest<'b> {
+    pub bytes: &'b [u8],
     /// It ended within a value.
-    cut: bool,
+    pub cut: bool,
 }
 
 impl<'b> Rest<'b> {
     /// Section 5.1, up to 2^35.
-    fn number(&mut self, prefix: u32) -> Option<u64> {
+    pub fn number(&mut self, prefix: u32) -> Option<u64> {
         let (&first, mut rest) = self.bytes.split_first()?;
-        let max = (1 << prefix) - 1;
+        let max = u8::MAX >> (8 - prefix);
         let mut number = u64::from(first & max);
         if first & max == max {
             for shift in [0, 7, 14, 21, 28, 35] {
@@ -211,10 +211,11 @@ impl<'b> Rest<'b> {
         Some(number)
     }
 
-    /// The bytes of a text as far as they are there, and whether they are Huffman's code. Section 5.2.
-    fn text(&mut self) -> Option<(&'b [u8], bool)> {
-        let coded = self.bytes.first()? & 0x80 != 0;
-        let len = usize::try_from(self.number(7)?).ok()?;
+    /// The bytes of a text as far as they are there, and whether they are Huffman's code. Section 5.2, with a length that
+    /// begins in so many bits of the first byte.
+    fn text(&mut self, prefix: u32) -> Option<(&'b [u8], bool)> {
+        let coded = self.bytes.first()? & 1 << prefix != 0;
+        let len = usize::try_from(self.number(prefix)?).ok()?;
         let (text, rest) = self.bytes.split_at_checked(len).unwrap_or_else(|| {
             self.cut = true;
             (self.bytes, &[])
@@ -223,8 +224,8 @@ impl<'b> Rest<'b> {
         Some((text, coded))
     }
 
-    fn name(&mut self, scratch: &mut Vec<u8>) -> Option<Name> {
-        let (text, coded) = self.text()?;
+    pub fn name(&mut self, prefix: u32, scratch: &mut Vec<u8>) -> Option<Name> {
+        let (text, coded) = self.text(prefix)?;
         Some(match coded {
             _ if self.cut => return None,
             _ if text.len() > NAME_MAX => Name::Other,
@@ -240,8 +241,8 @@ impl<'b> Rest<'b> {
     }
 
     /// The value of a field that matters; another is skipped.
-    fn value<'s>(&mut self, name: Name, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]> {
-        let (text, coded) = self.text()?;
+    pub fn value<'s>(&mut self, name: Name, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]> {
+        let (text, coded) = self.text(7)?;
         scratch.clear();
         if name != Name::Other {
             match coded {

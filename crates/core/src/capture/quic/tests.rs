@@ -1,0 +1,173 @@
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+
+use super::super::flow::Flow;
+use super::super::ledger::Ledger;
+use super::super::merge::{segments, SourceOptions};
+use super::super::tls::Keys;
+use super::super::Segment;
+
+fn path(name: &str) -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/captures");
+    PathBuf::from(folder).join(name)
+}
+
+/// The datagrams of the recorded session.
+fn recorded() -> Vec<Segment<'static>> {
+    let mut all = Vec::new();
+    let mut keep = |segment: &Segment<'_>| {
+        let payload: &'static [u8] = segment.payload.to_vec().leak();
+        all.push(Segment {
+            payload,
+            ..segment.clone()
+        });
+        Ok(())
+    };
+    let paths = [path("quic.pcap")];
+    segments(&paths, &SourceOptions::default(), |_, _| Ok(()), &mut keep).unwrap();
+    all
+}
+
+fn read<'s>(datagrams: impl IntoIterator<Item = Segment<'s>>, keys: bool) -> Ledger {
+    let mut flow = Flow::new(Ledger::default());
+    if keys {
+        flow.ledger.keys = Keys::of_file(&path("quic.keys")).unwrap();
+    }
+    for datagram in datagrams {
+        flow.segment(&datagram);
+    }
+    flow.finish();
+    flow.ledger
+}
+
+/// Requests with their server, status, losses and whole milliseconds.
+fn requests(ledger: &Ledger) -> Vec<String> {
+    let names = &ledger.names;
+    let mut all: Vec<String> = ledger
+        .visits
+        .iter()
+        .map(|visit| {
+            let interaction = &names.interactions[visit.interaction as usize];
+            let status = &names.statuses[visit.status as usize];
+            let lost = [visit.drops, visit.data_drops];
+            let took = (visit.departure - visit.sent) / 1_000_000;
+            format!("{interaction} {status} {lost:?} {took}")
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn the_session_with_its_secrets() {
+    let ledger = read(recorded(), true);
+    let quic = &ledger.quic;
+    assert_eq!(
+        (quic.connections, quic.answered, quic.handshakes),
+        (6, 6, 6)
+    );
+    assert_eq!(
+        (quic.retries, quic.negotiations, quic.migrations),
+        (1, 1, 1)
+    );
+    assert_eq!((quic.repeated, quic.initials_lost), (1, 1));
+    assert_eq!((quic.requests, quic.closed, quic.unanswered), (19, 0, 0));
+    assert_eq!((quic.packets_unread, quic.packets_unseen), (0, 0));
+    assert_eq!(ledger.visits.len(), 19);
+    assert_eq!(ledger.counts.copies, 0);
+}
+
+#[test]
+fn without_secrets_handshakes_are_counted_and_the_lost_one_is_an_event() {
+    let ledger = read(recorded(), false);
+    let quic = &ledger.quic;
+    assert_eq!((quic.connections, quic.handshakes), (6, 6));
+    assert_eq!((quic.retries, quic.negotiations), (1, 1));
+    assert_eq!((quic.repeated, quic.initials_lost), (1, 1));
+    assert_eq!((quic.requests, quic.closed), (0, 6));
+    assert_eq!((ledger.visits.len(), ledger.drops.len()), (0, 1));
+    assert!(!ledger.drops[0].data);
+    let asked: Vec<_> = ledger.servers.all().iter().map(|s| &s.tally.tls).collect();
+    assert!(asked
+        .iter()
+        .all(|asked| asked.contains_key("shop.test (h3)")));
+}
+
+#[test]
+fn copies_and_exchanged_neighbours_change_no_request() {
+    let expected = requests(&read(recorded(), true));
+    let twice = recorded()
+        .into_iter()
+        .flat_map(|datagram| [datagram.clone(), datagram]);
+    assert_eq!(requests(&read(twice, true)), expected);
+    let mut exchanged = recorded();
+    for pair in exchanged.chunks_exact_mut(2).skip(12) {
+        let [first, second] = pair else {
+            unreachable!()
+        };
+        if first.from == second.from && first.payload[0] & 0x80 == 0 {
+            std::mem::swap(&mut first.payload, &mut second.payload);
+            std::mem::swap(&mut first.len, &mut second.len);
+        }
+    }
+    let found = requests(&read(exchanged, true));
+    assert_eq!(found.len(), expected.len());
+}
+
+/// The same damages in every run.
+fn draw(state: &mut u64, below: usize) -> usize {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    (*state >> 33) as usize % below.max(1)
+}
+
+#[test]
+fn damaged_datagrams_give_no_more_than_whole_ones() {
+    let (all, mut state) = (recorded(), 7);
+    for round in 0..20 {
+        let mut damaged = Vec::new();
+        for datagram in &all {
+            let (mut datagram, mut bytes) = (datagram.clone(), datagram.payload.to_vec());
+            match draw(&mut state, 12) {
+                0 => continue,
+                1 => bytes.truncate(draw(&mut state, bytes.len())),
+                2 => {
+                    let at = draw(&mut state, bytes.len());
+                    bytes[at] ^= 1 << (round % 8);
+                }
+                _ => {}
+            }
+            datagram.payload = bytes.leak();
+            damaged.push(datagram);
+        }
+        for _ in 0..40 {
+            let (one, other) = (
+                draw(&mut state, damaged.len()),
+                draw(&mut state, damaged.len()),
+            );
+            damaged.swap(one, other);
+        }
+        let ledger = read(damaged, true);
+        assert!(ledger.visits.len() <= 19, "{}", ledger.visits.len());
+        assert!(ledger.quic.connections <= 8, "{:?}", ledger.quic);
+    }
+}
+
+#[test]
+fn a_flood_of_connections_fills_no_memory() {
+    let all = recorded();
+    let first = &all[0];
+    let mut quic = super::Quic::default();
+    let mut ledger = Ledger::default();
+    for number in 0..2 * super::CONNECTIONS as u32 {
+        let mut datagram = first.clone();
+        datagram.from.ip = std::net::Ipv4Addr::from(number).into();
+        datagram.time += i64::from(number);
+        datagram.to.port = number as u16;
+        quic.datagram(&datagram, &mut ledger);
+        assert!(quic.open.len() <= super::CONNECTIONS);
+    }
+    assert!(ledger.quic.evicted > 0 && quic.by_id.len() <= 2 * super::CONNECTIONS);
+}
