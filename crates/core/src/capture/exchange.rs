@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use super::attempt::Loss;
-use super::ledger::{Ledger, Status};
+use super::ledger::{Ledger, Status, Traced};
 use super::servers::Tally;
+use super::wire::trace::Trace;
 use super::wire::{Exchanges, Outcome, Raw};
 use crate::record::{Visit, NO_ID, NO_TIME};
 
@@ -22,6 +23,8 @@ use crate::record::{Visit, NO_ID, NO_TIME};
 /// handshake (99.9 %: 11 ms). 100 ms leaves room for a slower client, and bounds the error of this
 /// rule.
 pub const PROMPT: i64 = 100_000_000;
+/// The trace of a visit is kept if it lasts so long: half of the shortest repetition of a lost SYN.
+pub const TRACED: i64 = 500_000_000;
 /// Open exchanges per connection; clients that pipeline send some ten. More means that the capture
 /// lacks the responses.
 const OPEN_MAX: usize = 1024;
@@ -96,6 +99,7 @@ pub struct Parties {
 struct Exchange {
     interaction: u32,
     key: u64,
+    trace: Trace,
     opening: Option<Opening>,
     /// The first on its connection.
     first: bool,
@@ -220,6 +224,14 @@ impl Scribe<'_> {
         self.ledger
             .servers
             .tally(self.parties.server, |tally| tally.leave());
+        if exchange.trace.known() && visit.departure.saturating_sub(visit.sent) >= TRACED {
+            self.ledger.traced.push(Traced {
+                server: visit.server,
+                begin: visit.sent,
+                end: visit.departure,
+                trace: exchange.trace,
+            });
+        }
         self.ledger.push(visit);
     }
 
@@ -340,6 +352,7 @@ impl Exchanges for Scribe<'_> {
         self.queue.open.push_back(Exchange {
             interaction: self.ledger.interaction(raw),
             key,
+            trace: Trace::default(),
             opening,
             first: self.queue.requests == 1,
             lost: 0,
@@ -362,6 +375,12 @@ impl Exchanges for Scribe<'_> {
         let interaction = self.ledger.interaction(raw);
         if let Some(newest) = self.queue.open.back_mut() {
             (newest.interaction, newest.key) = (interaction, key);
+        }
+    }
+
+    fn trace(&mut self, trace: Trace) {
+        if let Some(newest) = self.queue.open.back_mut() {
+            newest.trace = trace;
         }
     }
 

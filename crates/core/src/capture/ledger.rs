@@ -14,6 +14,7 @@ use super::names::Namer;
 use super::quic;
 use super::servers::Servers;
 use super::tls::Keys;
+use super::wire::trace::Trace;
 use super::wire::{self, Outcome, Raw};
 use super::Endpoint;
 use crate::record::rows::Event;
@@ -120,6 +121,30 @@ impl From<Silence> for Event {
     }
 }
 
+/// A long visit of a request whose headers name its trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Traced {
+    pub server: u32,
+    pub begin: i64,
+    pub end: i64,
+    pub trace: Trace,
+}
+
+impl From<Traced> for Event {
+    fn from(traced: Traced) -> Event {
+        Event {
+            place: traced.server,
+            kind: "trace",
+            begin: traced.begin,
+            end: traced.end,
+            detail: Some(format!(
+                "{:032x}-{:016x}",
+                traced.trace.id, traced.trace.span
+            )),
+        }
+    }
+}
+
 /// Counts of the whole recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Counts {
@@ -172,6 +197,7 @@ pub struct Ledger {
     pub visits: Vec<Visit>,
     pub drops: Vec<Drop>,
     pub silences: Vec<Silence>,
+    pub traced: Vec<Traced>,
     pub counts: Counts,
     pub lookups: lookups::Report,
     pub quic: quic::Report,
@@ -276,7 +302,8 @@ impl Ledger {
     pub fn events(&mut self) -> Vec<Event> {
         let drops = self.drops.drain(..).map(Event::from);
         let silences = self.silences.drain(..).map(Event::from);
-        drops.chain(silences).collect()
+        let traced = self.traced.drain(..).map(Event::from);
+        drops.chain(silences).chain(traced).collect()
     }
 
     /// How many visits and connections there have been so far.

@@ -316,6 +316,9 @@ impl Http {
                     true,
                     out,
                 );
+                if head.trace.known() && !self.opaque {
+                    out.trace(head.trace);
+                }
                 self.request_whole(input, head.len as u64, head.body, out);
                 return;
             }
@@ -383,11 +386,20 @@ impl Http {
             out.request_bytes(input.time, now);
         }
         match ended.map(|_| head::request(head)) {
-            Some(Parsed::Whole(known)) => self.request_whole(input, 0, known.body, out),
+            Some(Parsed::Whole(known)) => {
+                if known.trace.known() {
+                    out.trace(known.trace);
+                }
+                self.request_whole(input, 0, known.body, out);
+            }
             // Its end is known: the next is due.
             Some(_) if input.len() == 0 => self.announced = false,
             Some(_) => self.request_lost(0, input, out),
             None if input.cut() || head.len() > HEAD_MAX => {
+                let trace = head::traced_so_far(head);
+                if trace.known() {
+                    out.trace(trace);
+                }
                 out.request_bytes(input.time, input.len());
                 input.skip(input.len());
                 self.announced = false;

@@ -247,6 +247,10 @@ impl Talk {
             ..Asked::on(block.stream)
         };
         self.ask(asked, block.begun, fields.raw(), key, out);
+        let trace = fields.trace.trace();
+        if trace.known() && !self.opaque {
+            out.trace(trace);
+        }
         self.grow(block.stream, time, block.bytes, out);
     }
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 pub struct Seen {
     pub name: String,
     pub key: u64,
+    pub trace: u128,
     pub begun: i64,
     pub asked: i64,
     pub bytes_in: u64,
@@ -93,6 +94,11 @@ impl Exchanges for Log {
         let newest = self.seen.last_mut().expect("rename() without a request");
         newest.name = text(raw);
         newest.key = key;
+    }
+
+    fn trace(&mut self, trace: super::trace::Trace) {
+        let newest = self.seen.last_mut().expect("trace() without a request");
+        newest.trace = trace.id;
     }
 
     fn request_bytes(&mut self, time: i64, len: u64) {

@@ -1,5 +1,6 @@
 //! Heads: complete ones by httparse, and the readable part of a cut head.
 
+use super::super::trace::{Carrier, Found, Trace};
 use serde::{Deserialize, Serialize};
 use std::mem::MaybeUninit;
 
@@ -26,6 +27,7 @@ pub struct Request<'a> {
     pub target: &'a [u8],
     pub len: usize,
     pub body: Body,
+    pub trace: Trace,
 }
 
 pub struct Response {
@@ -75,6 +77,7 @@ fn whole_request<'b>(head: &httparse::Request<'_, 'b>, len: usize) -> Parsed<Req
         target: target.as_bytes(),
         len,
         body: said(head.headers).body,
+        trace: traced(head.headers),
     })
 }
 
@@ -124,6 +127,32 @@ struct Said {
     upgrade: &'static str,
     events: bool,
     closes: Option<bool>,
+}
+
+/// The trace that the fields of a request name.
+fn traced(fields: &[httparse::Header<'_>]) -> Trace {
+    let mut found = Found::default();
+    for field in fields {
+        if let Some(carrier) = Carrier::named(field.name.as_bytes()) {
+            found.take(carrier, field.value);
+        }
+    }
+    found.trace()
+}
+
+/// The same of a head that was cut: its last line does not count.
+pub fn traced_so_far(head: &[u8]) -> Trace {
+    let mut found = Found::default();
+    let end = head.iter().rposition(|&b| b == b'\n').unwrap_or(0);
+    for line in head[..end].split(|&b| b == b'\n').skip(1) {
+        let mut parts = line.splitn(2, |&b| b == b':');
+        if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+            if let Some(carrier) = Carrier::named(name) {
+                found.take(carrier, value);
+            }
+        }
+    }
+    found.trace()
 }
 
 /// RFC 9112, section 6.3: chunked outranks a length.

@@ -30,6 +30,30 @@ fn a_kept_connection_carries_one_exchange_after_the_other() {
 }
 
 #[test]
+fn a_request_has_the_trace_of_its_head_whole_in_parts_or_cut() {
+    let id = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
+    let head = "GET /a HTTP/1.1\r\nTraceParent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\nHost: h\r\n\r\n";
+    let other = (C, "GET /b HTTP/1.1\r\nHost: h\r\n\r\n");
+    for cut in [head.len(), 30, 90] {
+        let (first, rest) = head.split_at(cut);
+        let log = play(&mut Http::default(), &[(C, first), (C, rest), other]);
+        let traces: Vec<u128> = log.seen.iter().map(|seen| seen.trace).collect();
+        assert_eq!(traces, [id, 0], "in parts at {cut}");
+    }
+    let traced = |snap: usize| {
+        let cut = Chunk {
+            time: 0,
+            bytes: &head.as_bytes()[..snap],
+            len: head.len() as u64,
+        };
+        let mut log = Log::default();
+        Http::default().data(C, cut, &mut log);
+        log.seen[0].trace
+    };
+    assert_eq!((traced(95), traced(60)), (id, 0));
+}
+
+#[test]
 fn pipelined_requests_are_answered_in_order() {
     let script = [
         (C, "GET /1 HTTP/1.1\r\n\r\nHEAD /2 HTTP/1.1\r\n\r\n\r\nPURGE /3 HTTP/1.1\r\n\r\n"),

@@ -2,6 +2,7 @@
 
 use super::super::framing::Packet;
 use super::super::http::head::is_event_stream;
+use super::super::trace::Found;
 use super::super::Raw;
 use super::frame::{self, Head, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PUSH_PROMISE};
 use super::hpack::{Field, Name, Table};
@@ -88,6 +89,7 @@ pub struct Fields {
     pub grpc: bool,
     pub events: bool,
     pub grpc_status: Option<Vec<u8>>,
+    pub trace: Found,
 }
 
 impl Fields {
@@ -105,7 +107,8 @@ impl Fields {
                 self.events = is_event_stream(field.value);
             }
             Name::GrpcStatus => self.grpc_status = Some(field.value.to_vec()),
-            Name::Other => {}
+            Name::Trace(carrier) if field.whole => self.trace.take(carrier, field.value),
+            Name::Trace(_) | Name::Other => {}
         }
     }
 

@@ -12,13 +12,14 @@
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+use super::super::trace::Carrier;
 use super::huffman;
 
 /// Bytes and entries that are kept; the usual sizes of tables are 4 KiB, and 64 KiB in browsers. An entry counts 32
 /// bytes or more there.
 const BYTES_MAX: usize = 64 << 10;
 const ENTRIES_MAX: usize = BYTES_MAX / 32;
-/// The longest name that matters is `content-type`.
+/// The longest name that matters is `x-amzn-trace-id`.
 const NAME_MAX: usize = 16;
 const STATIC: u64 = 61;
 
@@ -30,6 +31,7 @@ pub enum Name {
     Status,
     ContentType,
     GrpcStatus,
+    Trace(Carrier),
     Other,
 }
 
@@ -41,7 +43,7 @@ impl Name {
             b":status" => Name::Status,
             b"content-type" => Name::ContentType,
             b"grpc-status" => Name::GrpcStatus,
-            _ => Name::Other,
+            _ => Carrier::named(name).map_or(Name::Other, Name::Trace),
         }
     }
 

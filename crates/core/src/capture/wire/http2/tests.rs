@@ -57,6 +57,41 @@ fn two_streams() -> Vec<(Side, Vec<u8>)> {
 }
 
 #[test]
+fn a_request_has_the_trace_of_its_fields_also_from_the_table() {
+    let field = |name: &str, value: &str| {
+        let lengths = [
+            &[0x40, name.len() as u8][..],
+            name.as_bytes(),
+            &[value.len() as u8],
+        ];
+        [&lengths.concat(), value.as_bytes()].concat()
+    };
+    let b3 = field("b3", "80f198ee56343ba864fe8b2a57d3eff7-e457b5a2e4d86bd1-1");
+    let asked = b"\x82\x04\x02/a";
+    let first = end_headers(1, &[&asked[..], &b3].concat(), END_STREAM);
+    let again = end_headers(3, &[&asked[..], b"\xbe"].concat(), END_STREAM);
+    let script = [(C, joined(&[hello(), first, again, get(5, "/b")]))];
+    let script = script.each_ref().map(|(side, bytes)| (*side, &bytes[..]));
+    let mut log = Log::default();
+    let mut reader = Http2::default();
+    for (side, bytes) in script {
+        let len = bytes.len() as u64;
+        reader.data(
+            side,
+            Chunk {
+                time: 0,
+                bytes,
+                len,
+            },
+            &mut log,
+        );
+    }
+    let traces: Vec<u128> = log.seen.iter().map(|seen| seen.trace).collect();
+    let id = 0x80f1_98ee_5634_3ba8_64fe_8b2a_57d3_eff7;
+    assert_eq!(traces, [id, id, 0]);
+}
+
+#[test]
 fn streams_are_answered_in_any_order() {
     let log = play(&mut Http2::default(), &two_streams());
     assert_eq!(
