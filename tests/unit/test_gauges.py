@@ -84,6 +84,9 @@ def test_incidents_are_counted_by_cause_and_have_an_exemplar() -> None:
     assert 'origin="app"} 1 # {tailrace_incident="incident-1"} 1 1795193380.000\n' in more
     assert "tailrace_incidents_unexplained_total 1\n" in plain
     assert more.endswith("# EOF\n")
+    gauges.incident(Incident("incident-3", cause="freeze", origin="app", traces=(("1" * 32, None),)), NOW)
+    [line] = [line for line in text(gauges.families(NOW), openmetrics=True).splitlines() if "# {" in line]
+    assert line.endswith(f'# {{tailrace_incident="incident-3",trace_id="{"1" * 32}"}} 1 1795193380.000')
 
 
 def test_names_of_strangers_cannot_write_lines_or_grow_without_bound() -> None:

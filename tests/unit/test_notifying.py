@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tailrace.watch.posting import TRIES
 
 BEGIN = 1_795_193_380_000_000_000
 INCIDENT = Incident("incident-1", BEGIN, BEGIN + 1, 10, 3, "web", "a\x1bpp", "freeze", "local", "3 <b> took & \x07 1 s")
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 def sent(*targets: Target, incidents: int = 1) -> tuple[list[str], list[float]]:
@@ -50,6 +52,19 @@ def test_each_receiver_gets_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
     assert BEGIN == int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
     assert span["attributes"] == record["attributes"]
     assert (event["routing_key"], event["payload"]["severity"]) == ("KEY1", "warning")
+
+
+def test_a_span_has_links_to_the_traces_of_slow_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.INCIDENT", replace(INCIDENT, traces=((TRACE, SPAN), ("1" * 32, None))))
+    with receiver() as (url, came):
+        assert sent(target(url), target(f"otlp-span:{url}"), target(f"otlp:{url}")) == ([], [])
+    webhook, spans, logs = (content for _, content in came)
+    assert webhook["traces"] == [TRACE, "1" * 32]
+    [span] = spans["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert span["links"] == [{"traceId": TRACE, "spanId": SPAN}]
+    [record] = logs["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    values = [{"stringValue": TRACE}, {"stringValue": "1" * 32}]
+    assert {"key": "tailrace.trace_ids", "value": {"arrayValue": {"values": values}}} in record["attributes"]
 
 
 def test_a_receiver_that_fails_is_tried_again_with_growing_pauses() -> None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from tailrace.dataset import Connections
 from tailrace.dataset.apart import When, apart
+from tailrace.dataset.traces import KIND as TRACE
 from tailrace.diagnosis.clock import Clock, clock_of
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import Series
@@ -187,7 +188,8 @@ SILENT = "silent_client"
 
 
 def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:
-    frame = tables.events().select("place", "kind", "begin", "end").collect()
+    wanted = pl.col("kind").cast(pl.String) != TRACE
+    frame = tables.events().filter(wanted).select("place", "kind", "begin", "end").collect()
     groups = frame.partition_by("kind", "place", as_dict=True, maintain_order=True)
     found: dict[str, list[tuple[str, Spans]]] = {}
     for (kind, place), rows in groups.items():

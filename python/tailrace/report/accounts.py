@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tailrace.diagnosis.finding import Accounted, Diagnosis
@@ -23,21 +24,24 @@ ENDS = {
 }
 
 
-def account(told: Accounted | None) -> dict[str, Any] | None:
+def account(told: Accounted | None, traces: Mapping[tuple[int, int], str]) -> dict[str, Any] | None:
     """The sums of an episode and a row for each of its slowest requests; None where they are not known."""
     if told is None or told.response_ns <= 0:
         return None
     parts = [(what, getattr(told, key) / told.response_ns) for key, what in PARTS]
+    ids = [traces.get((one.sent, one.sent + one.response_ns), "") for one in told.slowest]
     return {
         "whole": words.duration(told.response_ns),
         "parts": [{"what": what, "share": words.share(part), "percent": f"{100 * part:.2f}"} for what, part in parts],
         "rows": [
             {
                 "request": words.count(one.request),
+                "trace": trace or "–",
                 "times": [_time(ns) for ns in (one.response_ns, *(getattr(one, key) for key, _ in PARTS))],
             }
-            for one in told.slowest
+            for one, trace in zip(told.slowest, ids, strict=True)
         ],
+        "traced": any(ids),
     }
 
 

@@ -314,7 +314,7 @@ def _episode(recording: Recording, diagnosis: Diagnosis, index: int, group: char
             for w in this.wave
         ],
         "causes": [_evidence(c) for c in this.causes],
-        "account": accounts.account(this.account),
+        "account": accounts.account(this.account, recording.traces),
         "ledger": ledgers.ledger(this.ledger),
         "ledger_charts": [chart_context(c) for c in (group.charts if group else ()) if c.step is None],
     }

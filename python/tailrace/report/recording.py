@@ -5,7 +5,8 @@ The values are small (a few numbers for each window), so a page can be rendered,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -70,6 +71,8 @@ class Recording:
     spans: tuple[Span, ...] = ()
     means: tuple[tuple[str, str], ...] = ()
     """(server, place) where samples of another place describe a server: its node, its address, its core."""
+    traces: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """When a VLRT was sent and ended → the id of its trace."""
     responses: tuple[tuple[int, int, int], ...] = ()
     """Response times of all requests in equal bins, finer than those of the diagnosis: (from ns, to ns, requests)."""
     response_ns_p50: int | None = None

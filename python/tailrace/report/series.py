@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tailrace import units
-from tailrace.dataset import Dataset
+from tailrace.dataset import Dataset, traces
 from tailrace.dataset.apart import Sampled, apart
 from tailrace.diagnosis.finding import Diagnosis
 from tailrace.report import words
@@ -48,6 +48,7 @@ def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
         axes=(drawn.axis, *axes),
         lines=(*requests, *queues, *samples),
         spans=_spans(dataset),
+        traces={(one.begin, one.end): one.trace for one in traces.traces(dataset, diagnosis.threshold_ns)},
         means=_means(dataset, servers, samples),
         responses=_equal_bins(response),
         response_ns_p50=int(np.median(response)) if len(response) else None,
@@ -186,7 +187,7 @@ def _spans(dataset: Dataset) -> tuple[Span, ...]:
     rows = (
         dataset.events()
         .with_columns(pl.col("place", "kind").cast(pl.String))
-        .filter(~pl.col("kind").is_in(DROP_EVENTS))
+        .filter(~pl.col("kind").is_in((*DROP_EVENTS, traces.KIND)))
         .select("place", "kind", "begin", "end", "detail")
         .head(SPANS_MAX)
         .collect()

@@ -25,7 +25,7 @@ class Exemplar:
     time: int
     trace: str | None = None
     span: str | None = None
-    """The span of the same thing, by its ids in hexadecimal digits."""
+    """A span that took part in it, by its ids in hexadecimal digits."""
 
 
 Labels = Sequence[tuple[str, str]]
@@ -57,7 +57,8 @@ def text(families: Iterable[Family], openmetrics: bool) -> str:
         for labels, value, exemplar in family.rows:
             line = f"{full}{_labels(labels) if labels else ''} {_number(value)}"
             if openmetrics and exemplar is not None:
-                line += f" # {_labels(tuple(exemplar.labels.items()))} 1 {exemplar.time / SECOND:.3f}"
+                about = {**exemplar.labels, **({"trace_id": exemplar.trace} if exemplar.trace else {})}
+                line += f" # {_labels(tuple(about.items()))} 1 {exemplar.time / SECOND:.3f}"
             lines.append(line)
     if openmetrics:
         lines.append("# EOF")

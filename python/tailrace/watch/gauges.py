@@ -104,7 +104,8 @@ class Gauges:
         key = (incident.cause or "none", incident.origin or "")
         key = key if key in self.incidents or len(self.incidents) < SERVERS_MAX else ("unknown", OTHERS)
         self.incidents[key] += 1
-        self.latest[key] = Exemplar({"tailrace.incident": incident.name}, now)
+        traced = incident.traces[0] if incident.traces else (None, None)
+        self.latest[key] = Exemplar({"tailrace.incident": incident.name}, now, *traced)
 
     def _add(self, counter: Counter[str], counts: Mapping[str, int]) -> None:
         for place, count in counts.items():

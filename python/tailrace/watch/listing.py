@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from tailrace import untrusted
 from tailrace.dataset import Dataset
+from tailrace.dataset.traces import TRACES_MAX, traces
 from tailrace.errors import InputError, TailraceError, cannot_read
 from tailrace.report import stored
 from tailrace.report.stored import Stored
@@ -41,6 +42,8 @@ class Incident:
     sentence: str = ""
     slots: tuple[int, ...] = ()
     """VLRT requests by the time at which they were sent, over the whole recording."""
+    traces: tuple[tuple[str, str | None], ...] = ()
+    """Of VLRT, the longest first: the ids of the trace and of the caller's span, from the headers of requests."""
     failed: str | None = None
     """Why it is not explained."""
 
@@ -107,7 +110,21 @@ def _explained(out: Path, found: Stored) -> Incident:
         ctqo=main.ctqo if main else None,
         sentence=found.answer[0] if found.answer else "",
         slots=_slots(out, found),
+        traces=_traces(out, found),
     )
+
+
+def _traces(out: Path, found: Stored) -> tuple[tuple[str, str | None], ...]:
+    """Empty where the run folder cannot be read, as for `_slots`."""
+    if not found.vlrt:
+        return ()
+    import polars as pl
+
+    try:
+        known = traces(Dataset.open(out), found.threshold_ns)
+    except (InputError, OSError, pl.exceptions.PolarsError):
+        return ()
+    return tuple((one.trace, one.span) for one in known[:TRACES_MAX])
 
 
 def _slots(out: Path, found: Stored) -> tuple[int, ...]:

@@ -131,6 +131,7 @@ def fields(incident: Incident) -> dict[str, Any]:
         **{key: value or None for key, value in names.items()},
         "ctqo": incident.ctqo,
         "report": incident.report,
+        "traces": [trace for trace, _ in incident.traces],
     }
 
 
@@ -202,6 +203,7 @@ def _otlp_span(to: Target, incident: Incident) -> None:
         "endTimeUnixNano": str(max(begin, incident.end or begin)),
         "status": {"code": 2, "message": told["text"]},
         "attributes": _attributes(told),
+        "links": [{"traceId": trace, "spanId": span} for trace, span in incident.traces if span],
     }
     scope = {**_SCOPE, "spans": [span]}
     post(signal(to.to, "traces"), {"resourceSpans": [{**_resource(told), "scopeSpans": [scope]}]})
@@ -217,14 +219,22 @@ def _resource(told: dict[str, Any]) -> dict[str, Any]:
 
 def _attributes(told: dict[str, Any]) -> list[dict[str, Any]]:
     wanted = ("incident", "vlrt", "requests", "dropper", "origin", "cause", "ctqo", "report")
-    return [attribute(f"tailrace.{key}", told[key]) for key in wanted if told[key] is not None]
+    return [attribute(f"tailrace.{key}", told[key]) for key in wanted if told[key] is not None] + _traces(
+        told["traces"]
+    )
+
+
+def _traces(ids: list[str]) -> list[dict[str, Any]]:
+    values = [{"stringValue": one} for one in ids]
+    return [{"key": "tailrace.trace_ids", "value": {"arrayValue": {"values": values}}}] if ids else []
 
 
 def _journald(to: Target, incident: Incident) -> None:
     """systemd.io/JOURNAL_NATIVE_PROTOCOL: NAME=value lines; `fields` has no line breaks."""
     told = fields(incident)
     lines = [f"MESSAGE={told['text']}", "PRIORITY=4", "SYSLOG_IDENTIFIER=tailrace"]
-    lines += [f"TAILRACE_{key.upper()}={value}" for key, value in told.items() if value is not None and key != "text"]
+    said = {**told, "text": None, "traces": " ".join(told["traces"]) or None}
+    lines += [f"TAILRACE_{key.upper()}={value}" for key, value in said.items() if value is not None]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.sendto("".join(f"{line}\n" for line in lines).encode(), JOURNAL)
 
