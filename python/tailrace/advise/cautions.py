@@ -6,7 +6,8 @@ may make the server drop them. So the change is simulated once more with servers
 with a connection for each call, and the interval holds both. A twin's calls wait for a connection in line. Threads of
 mod_jk look for one every 100 ms, and later requests overtake them; where a change makes calls over AJP wait that did
 not wait before, the interval holds that, too. And a twin takes capacity that no cause accounts for from its servers
-whatever is changed; the interval also holds what is left without that.
+whatever is changed; the interval also holds what is left without that. Where the twin has
+the recorded clock rates, it holds those that follow the load, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tailrace.advise.prediction import reaching
 from tailrace.advise.ranking import ranked
 from tailrace.advise.trials import Trials, replicated
 from tailrace.diagnosis.finding import UNKNOWN
+from tailrace.diagnosis.ledger.losses import clock
 from tailrace.experiment import Experiment, places
 from tailrace.report import words
 
@@ -50,7 +52,7 @@ def cautious(found: Sequence[Ranked], facts: Facts, experiment: Experiment, tria
             one = _if_polled(one, sorted(polling), trials)
         if sharing := [tier for tier in behind if tier in facts.sharing]:
             one = _if_shared(one, sharing, trials)
-        again.append(_if_accounted_for(one, trials))
+        again.append(_if_governed(_if_accounted_for(one, trials), facts.governors, trials))
     return ranked(again)
 
 
@@ -170,6 +172,26 @@ def _if_accounted_for(one: Ranked, trials: Trials) -> Ranked:
     caution = (
         f"The recording does not show why {words.name(unknown[0].place)} lost capacity. If the change ends "
         f"that, too, {words.count(vlrt)} requests take 1 s or more."
+    )
+    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
+
+
+def _if_governed(one: Ranked, governors: Mapping[str, Mapping[str, Any]], trials: Trials) -> Ranked:
+    """A clock rate is as recorded where the twin with its governor does not repeat the recording."""
+    tiers = {server.name: server.tier for server in places.servers(one.experiment)}
+    slowed = dict.fromkeys(loss.place for loss in one.experiment.losses if loss.cause == clock.CAUSE)
+    mine = {place: tiers[place] for place in slowed if place in tiers and tiers[place] in governors}
+    if not mine:
+        return one
+    following = changed(one.experiment, {("nodes", tier, "governor"): governors[tier] for tier in mine.values()})
+    left = tuple(loss for loss in following.losses if loss.cause != clock.CAUSE or loss.place not in mine)
+    question = "find what is left if the clock rate follows the load, for {}"
+    vlrt = _outside(one, following.model_copy(update={"losses": left}), question, trials)
+    if vlrt is None:
+        return one
+    caution = (
+        f"The clock rate of {words.name(next(iter(mine)))} is as recorded. If it follows the load as its governor did, "
+        f"{words.count(vlrt)} requests take 1 s or more."
     )
     return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
 

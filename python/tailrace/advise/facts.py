@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -44,6 +45,8 @@ class Facts:
     """Tiers of the twin of which the recording does not show whether calls to them open connections."""
     sharing: tuple[str, ...] = ()
     """Tiers of the twin of which the recording does not show whether callers have a pool for each of their servers."""
+    governors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Tiers of the twin whose clock rates are as recorded, and the governor that set them in the recording."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
     rest: Rest = NOTHING

@@ -15,12 +15,13 @@ from tailrace.advise.facts import Facts
 from tailrace.advise.outcomes import EDGES, NOTHING, Rest
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.finding import UNKNOWN
+from tailrace.diagnosis.ledger.losses import clock
 from tailrace.diagnosis.spans import inside, length
 from tailrace.diagnosis.unanswered import HOW
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
 from tailrace.twin import Gate, Twin, Unknown, gate, learn
-from tailrace.units import format_count, format_duration
+from tailrace.units import format_count, format_duration, parse_duration
 
 CALLING = frozenset(("http", "http2", "grpc", "ajp", "fastcgi"))
 """Protocols of servers that may call others."""
@@ -52,12 +53,13 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     path = twin.write(folder, overwrite=True)
     repeated = experiments.read(path)
     known = Facts(
-        notes=(*_part(twin), *(one.sentence for one in twin.unknowns), *_last(twin, run, repeated)),
+        notes=(*_part(twin), *_governed(twin), *(one.sentence for one in twin.unknowns), *_last(twin, run, repeated)),
         protocols=_protocols(twin, run, repeated),
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
         opening=tuple(_of(twin, "kept")),
         sharing=tuple(_of(twin, "shared")),
+        governors={name: keys for name, keys in twin.governors.items() if "governor" not in twin.table["nodes"][name]},
         spread=_spread(checked),
         rest=rest_of(twin, run),
     )
@@ -66,14 +68,16 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
 
 
 def _simplest(twin: Twin, run: Dataset) -> tuple[Twin, Gate]:
-    """The twin without the losses that no cause accounts for, where it repeats the recording as well. They hold what
-    the twin does not know, and it would take them from its servers whatever is changed."""
-    simpler = twin.without(UNKNOWN)
-    if len(simpler.losses) < len(twin.losses):
-        checked = gate(simpler, run)
-        if checked.passed:
-            return simpler, checked
-    return twin, gate(twin, run)
+    """The twin with as few recorded losses as repeat the recording: it would take them from its servers whatever is
+    changed. Clock rates that follow the load need no recorded ones, and losses that no cause accounts for hold what the
+    twin does not know."""
+    for way in (twin.governed(), twin) if twin.governors else (twin,):
+        simpler = way.without(UNKNOWN)
+        for one in (simpler, way) if len(simpler.losses) < len(way.losses) else (way,):
+            checked = gate(one, run)
+            if checked.passed:
+                return one, checked
+    return twin, checked
 
 
 def _protocols(twin: Twin, run: Dataset, repeated: Experiment) -> dict[str, str]:
@@ -92,6 +96,20 @@ def _last(twin: Twin, run: Dataset, repeated: Experiment) -> Iterator[str]:
                 f"the recording shows no calls of {name}: if it calls other servers, more workers or an asynchronous "
                 f"{name} let more requests through to them, which may drop them"
             )
+
+
+def _governed(twin: Twin) -> Iterator[str]:
+    """How clock rates that changed come about in the twin."""
+    for name, node in twin.table["nodes"].items():
+        if governor := node.get("governor"):
+            period = format_duration(parse_duration(governor["period"]))
+            yield f"the clock rate of {name} follows its load in the twin, as in the recording: it looks every {period}"
+    stepped = dict.fromkeys(line["place"] for line in twin.table["losses"] if line["cause"] == clock.CAUSE)
+    for place in stepped:
+        yield (
+            f"the clock rate of {place} is as recorded, whatever is changed; a governor would set another one for "
+            "another load"
+        )
 
 
 def _part(twin: Twin) -> Iterator[str]:

@@ -28,6 +28,10 @@ class Governor(Table):
     """It takes one step down below this utilisation. The papers do not give it."""
     up_at_once: Flag = False
     """It goes straight to full speed instead of one step up, as Linux' ondemand does."""
+    first: Positive | None = None
+    """Its first reading after the begin of the run. Default: after a period. Real governors have their own."""
+    start: Frequency | None = None
+    """The clock rate at the begin of the run. Default: the slowest."""
 
 
 class Writeback(Table):

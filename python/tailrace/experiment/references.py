@@ -198,6 +198,8 @@ def _contradictions_of_governor(key: str, governor: Governor) -> Iterator[str]:
     if list(governor.frequencies) != sorted(governor.frequencies):
         listed = ", ".join(f"{hertz / 1e9:g} GHz" for hertz in governor.frequencies)
         yield f"{key}.frequencies must be slowest first, for the last is full speed, got {listed}"
+    if governor.start is not None and governor.start not in governor.frequencies:
+        yield f"{key}.start must be one of its frequencies, got {governor.start / 1e9:g} GHz"
     if governor.down > governor.up:
         yield f"{key}.down must be at most up, {governor.up:g}, got {governor.down:g}"
 

@@ -121,6 +121,10 @@ def _node(name: str, node: Node, ramp: int) -> Json:
             "down": governor.down,
             "up_at_once": governor.up_at_once,
         }
+        if governor.first is not None:
+            lowered["governor"]["first"] = governor.first
+        if governor.start is not None:
+            lowered["governor"]["start"] = governor.frequencies.index(governor.start)
     if node.disk:
         lowered["disk"] = {"bytes_per_second": float(node.disk.bandwidth)}
         if node.disk.writeback:

@@ -10,6 +10,7 @@ demands    what visits need: CPU time, and time that they neither compute nor ca
 limits     workers, queues, connections, retransmission; and what the recording does not show
 clients    requests as they came: recorded times, or think times after an answer
 machines   nodes, and servers that share one
+governors  clock rates that follow the load
 habits     what clients do without an answer
 paths      packets that were lost on their way
 learning   all of these as one experiment, and each line of the ledger as a loss of capacity

@@ -47,12 +47,15 @@ class Cpu:
     accounted: dict[str, float]
     """Of the servers that are at work: the share of their CPU time, at most 1, that the work of visits accounts for,
     while nothing takes their capacity. A slow processor is busy for longer than its visits compute."""
+    more: dict[str, float]
+    """Of the sampled servers: the CPU time of their visits over what these get at `rate`. In steps in which visits
+    always had work, a loss that was recorded for too long makes visits seem to need less."""
 
 
 def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
     """`beside` are servers that share a node: what one of them does not use may be what another used."""
     lost, rate = dict(account.taken), account.capacity.copy()
-    sampled, accounted = set(), {}
+    sampled, accounted, more = set(), {}, {}
     for number, server in enumerate(account.recorded.servers):
         own = own_use(seen.view, server)
         if own is None or own.interval_ns > COARSEST_NS:
@@ -73,7 +76,13 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
             accounted[server] = min(float((busy * left)[whole].mean()) / mean, 1.0)
         share = np.where(kept_off, 1.0, np.where(busy >= ALWAYS, np.minimum(share, 1.0), share))
         rate[number] = np.clip(left, 1e-4, 1.0) * share
-    return Cpu(lost, rate, frozenset(sampled), accounted)
+        more[server] = _more(used, busy * rate[number], (busy >= ALWAYS) & usual)
+    return Cpu(lost, rate, frozenset(sampled), accounted, more)
+
+
+def _more(used: Shares, work: Shares, full: NDArray[np.bool_]) -> float:
+    whole = float(work.sum())
+    return float(np.where(full, used, work).sum()) / whole if whole > 0.0 else 1.0
 
 
 def own_use(view: View, server: str) -> Series | None:

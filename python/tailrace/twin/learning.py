@@ -24,6 +24,7 @@ from tailrace.twin import (
     cpu,
     cutting,
     demands,
+    governors,
     habits,
     idle,
     inference,
@@ -85,6 +86,7 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
     needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside, pause)
     needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
     fits = Limits(view, account, found)
+    governed = governors.of_tiers(view, found, on.shared)
     lost = idle.lost(seen, account, on.without_neighbours(seen, account, used.lost))
     requests = cutting.arrivals(view, recorded, found, kinds, needs, roots, kept)
     slug = _slugs(recorded.servers + tuple(requests))
@@ -117,6 +119,8 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
         unknowns=(*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used)),
         accounted=used.accounted,
         begin=view.begin,
+        governors=governed,
+        more={tier: max(used.more.get(server, 1.0) for server in found.members[tier]) for tier in governed},
         kept=kept,
         rest=0 if kept is None else cutting.rest(view, entries, habit.again, kept),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ import tomli_w
 
 from tailrace import experiment, whole
 from tailrace.dataset import tables
+from tailrace.diagnosis.ledger.losses import clock
 from tailrace.diagnosis.spans import Spans
 from tailrace.errors import UsageError, cannot_write
 from tailrace.experiment import Experiment
@@ -44,14 +45,34 @@ class Twin:
     """Server of the recording → the share of its CPU time that its visits account for."""
     begin: int
     """The moment of the recording at which the twin begins, ns."""
+    governors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Node → the governor that set the recorded clock rates, where the recording shows it."""
+    more: Mapping[str, float] = field(default_factory=dict)
+    """Tier of such a node → what its visits need, over what they seem to need beside the recorded clock rates."""
     kept: Spans | None = None
     """The stretches whose requests it sends, ns since its begin; None: all."""
     rest: int = 0
     """Requests of the recording that it leaves out, because none near them is very slow."""
 
+    def governed(self) -> Twin:
+        """The same twin, whose clock rates follow its load. They are as recorded otherwise."""
+        nodes = {name: {**node, **_governor(self.governors.get(name))} for name, node in self.table["nodes"].items()}
+        tier = {own: name for name, one in self.table["tiers"].items() for own in _members(name, one)}
+        tiers = {
+            name: {**one, "demand_factor": round(self.more[name], 4)} if name in self.more else one
+            for name, one in self.table["tiers"].items()
+        }
+        return replace(self, table={**self.table, "nodes": nodes, "tiers": tiers})._keeping(
+            lambda line: line["cause"] != clock.CAUSE or tier[line["place"]] not in self.governors
+        )
+
     def without(self, cause: str) -> Twin:
         """The same twin, whose servers lose nothing by this cause."""
-        lines = [line for line in self.table["losses"] if line["cause"] != cause]
+        return self._keeping(lambda line: bool(line["cause"] != cause))
+
+    def _keeping(self, keep: Callable[[Mapping[str, Any]], bool]) -> Twin:
+        """The same twin with these losses alone."""
+        lines = [line for line in self.table["losses"] if keep(line)]
         files = {line["file"] for line in lines}
         losses = {file: steps for file, steps in self.losses.items() if file in files}
         return replace(self, table={**self.table, "losses": lines}, losses=losses)
@@ -81,3 +102,13 @@ class Twin:
             whole.write(place / name, ("time,lost\n" + "".join(lines)).encode())
         whole.write(place / FILE, tomli_w.dumps(self.table).encode())
         return place / FILE
+
+
+def _governor(keys: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {} if keys is None else {"governor": dict(keys)}
+
+
+def _members(tier: str, keys: Mapping[str, Any]) -> list[str]:
+    """The servers of a tier, by their names in the twin."""
+    count = keys.get("count", 1)
+    return [tier] if count == 1 else [f"{tier}{number}" for number in range(1, count + 1)]

@@ -48,6 +48,11 @@ fn nodes(plan: &Plan) -> Result<()> {
                     "nodes[{i}].governor needs clock rates and a period above 0"
                 ));
             }
+            if governor.start >= governor.hz.len() || governor.first < 0 {
+                return refuse(format!(
+                    "nodes[{i}].governor needs a start within its clock rates, and a first reading of 0 or later"
+                ));
+            }
             for hz in &governor.hz {
                 above(&format!("nodes[{i}].governor.hz"), *hz)?;
             }

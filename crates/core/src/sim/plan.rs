@@ -89,6 +89,12 @@ pub struct Governor {
     /// Straight to the fastest instead of one step.
     #[serde(default)]
     pub up_at_once: bool,
+    /// The first reading; 0: after a period.
+    #[serde(default)]
+    pub first: i64,
+    /// The P-state at the begin.
+    #[serde(default)]
+    pub start: usize,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -5,6 +5,7 @@ mod calls;
 mod causes;
 mod clients;
 mod errors;
+mod governor;
 mod held_up;
 mod remedies;
 

@@ -12,21 +12,32 @@ pub struct State {
     /// P-state: index into the clock rates, slowest first.
     at: usize,
     busy: f64,
+    /// The last reading.
+    read: i64,
     /// Since when it was saturated below full speed.
     slow_since: Option<i64>,
 }
 
 impl State {
     pub fn new(node: &Node) -> Option<Self> {
-        node.governor.as_ref().map(|_| State {
-            at: 0,
+        node.governor.as_ref().map(|governor| State {
+            at: governor.start,
             busy: 0.0,
+            read: 0,
             slow_since: None,
         })
     }
 }
 
 impl Governor {
+    pub fn first_reading(&self) -> i64 {
+        if self.first > 0 {
+            self.first
+        } else {
+            self.period
+        }
+    }
+
     pub fn fastest(&self) -> f64 {
         self.hz.last().copied().unwrap_or(1.0)
     }
@@ -44,8 +55,9 @@ impl<S: Sink> Sim<'_, S> {
         };
         let busy = self.cpus.busy_of_node(self.now, node);
         let cores = plan.nodes[node as usize].cores;
-        let used = (busy - state.busy) / (settings.period as f64 * cores);
-        state.busy = busy;
+        let begin = state.read;
+        let used = (busy - state.busy) / ((self.now - begin) as f64 * cores);
+        (state.busy, state.read) = (busy, self.now);
         let (from, last) = (state.at, settings.hz.len() - 1);
         if used >= settings.up {
             state.at = if settings.up_at_once {
@@ -57,7 +69,6 @@ impl<S: Sink> Sim<'_, S> {
             state.at = from.saturating_sub(1);
         }
         let to = state.at;
-        let begin = self.now - settings.period;
         let mut over = None;
         if used >= SATURATED && from < last {
             state.slow_since.get_or_insert(begin);

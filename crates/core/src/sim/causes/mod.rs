@@ -120,10 +120,10 @@ impl<S: Sink> Sim<'_, S> {
                     i,
                     governor
                         .hz
-                        .first()
+                        .get(governor.start)
                         .map_or(1.0, |hz| hz / governor.fastest()),
                 );
-                self.set_timer(governor.period, Timer::Governor(i));
+                self.set_timer(governor.first_reading(), Timer::Governor(i));
             }
             let disk = node.disk.as_ref();
             if disk.is_some_and(|d| d.writeback.is_some()) {

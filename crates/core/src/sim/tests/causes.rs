@@ -12,7 +12,7 @@ pub fn stalls(report: &Report) -> Vec<(&str, &str, i64, i64)> {
 }
 
 /// When the only request, of 1 s of work, is answered; ms.
-fn end(rows: &Rows) -> i64 {
+pub(super) fn end(rows: &Rows) -> i64 {
     (rows.requests[0].end + MS / 2) / MS
 }
 
@@ -285,38 +285,6 @@ fn a_heap_that_is_half_full_at_the_begin_is_collected_earlier() {
             ("garbage-collection", "s", at, at + 50)
         );
     }
-}
-
-#[test]
-fn a_governor_is_one_period_late() {
-    // Half speed until its first look at 500 ms, three quarters until 1 s, then full: 250 + 375 + 375 ms of work.
-    let mut plan = one(json!({"constant": 1e9}), 10, 10, trace(&[0]), 4 * S);
-    plan["nodes"][0]["governor"] =
-        json!({"period": 500 * MS, "hz": [1e9, 1.5e9, 2e9], "up": 0.9, "down": 0.3});
-    plan["sample"] = json!(250 * MS);
-    let (report, rows) = run(&plan);
-    assert_eq!(end(&rows), 1375);
-    assert_eq!(stalls(&report), [("frequency-step", "n", 0, 1000)]);
-    let hz: Vec<_> = rows
-        .samples
-        .iter()
-        .filter(|s| s.metric == "cpu_hz")
-        .map(|s| (s.time / MS, s.value / 1e9))
-        .collect();
-    for seen in [
-        (250, 1.0),
-        (750, 1.5),
-        (1250, 2.0),
-        (1750, 2.0),
-        (2250, 1.5),
-        (2750, 1.0),
-    ] {
-        assert!(hz.contains(&seen), "{seen:?} in {hz:?}");
-    }
-    let mut most = rows.samples.iter().filter(|s| s.metric == "cpu_hz_max");
-    assert!(most.clone().count() == hz.len() && most.all(|s| s.value == 2e9));
-    plan["nodes"][0]["governor"]["up_at_once"] = json!(true);
-    assert_eq!(end(&run(&plan).1), 1250);
 }
 
 /// A request every second, each of which logs 1 MB; 10 MB/s to the disk.
