@@ -86,8 +86,8 @@ def test_few_traces_or_one_interaction_prove_nothing(name: str) -> None:
     assert found(took, call, np.zeros(len(took)), slow) is None
 
 
-def zipkin(path: Path, took: Any, call: Any, kind: Any, kept: Any) -> Path:
-    """Traces of web, which calls app."""
+def zipkin(path: Path, took: Any, call: Any, kind: Any, kept: Any, failed: Any = None) -> Path:
+    """Traces of web, which calls app; those in `failed` end with an error."""
     begin, spans = parse_moment("2026-11-20T16:49:00Z") // 1000, []
     for n in np.flatnonzero(kept).tolist():
         whole, inner = int(took[n] * 1000), int(call[n] * 1000)
@@ -100,6 +100,8 @@ def zipkin(path: Path, took: Any, call: Any, kind: Any, kept: Any) -> Path:
             about |= {"timestamp": begin + 10_000 * n + first, "duration": length} | (
                 {"parentId": parent} if parent else {}
             )
+            if failed is not None and failed[n]:
+                about["tags"] = {"error": "true"}
             spans.append({**about, "localEndpoint": {"serviceName": service}})
     path.write_text(json.dumps(spans))
     return path
@@ -117,3 +119,21 @@ def test_slow_traces_of_a_file_are_requests_without_visits_and_the_finding_says_
     assert slow.manifest.rows["requests"] == (took >= 150).sum()
     said = [finding.sentence for episode in diagnose(slow).episodes for finding in episode.findings]
     assert any("tail sampling" in sentence for sentence in said)
+
+
+def test_errors_alone_are_requests_without_visits(tmp_path: Path) -> None:
+    """One request that succeeded shows that others were kept, too; few failures show nothing."""
+    took, call, kind = system("plain", np.random.default_rng(5), 3000)
+    failed = np.random.default_rng(6).random(3000) < 0.2
+    alone = readers.read(zipkin(tmp_path / "alone.json", took, call, kind, failed, failed))
+    assert "visits" not in alone.manifest.rows
+    assert alone.manifest.rows["requests"] == failed.sum()
+    [said] = [note for note in alone.manifest.notes if "requests failed" in note]
+    assert "An access log or a counter of all requests of the same time would settle it" in said
+    one = failed.copy()
+    one[np.flatnonzero(~failed)[0]] = True
+    for name, kept in (("whole", took > 0), ("one", one), ("few", failed & (np.arange(3000) < 300))):
+        run = readers.read(zipkin(tmp_path / f"{name}.json", took, call, kind, kept, failed))
+        assert run.manifest.rows["visits"] == 2 * kept.sum(), name
+    same = readers.read(zipkin(tmp_path / "same.json", took, call, np.zeros(3000, int), failed, failed))
+    assert same.manifest.rows["visits"] == 2 * failed.sum()

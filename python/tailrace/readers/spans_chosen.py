@@ -1,4 +1,9 @@
-"""Whether traces were kept for how long they took, by the shape of their durations alone: a tail sampler without
+"""Whether traces were kept for how they ended or how long they took.
+
+A set in which every request failed holds errors alone, or everything failed then: its shape is the same, so it never
+shows how many requests a server held. For durations, the shape is proof; see below.
+
+Whether traces were kept for how long they took, by the shape of their durations alone: a tail sampler without
 attributes, or a search for slow traces, cuts the distribution off.
 
 ```text
@@ -14,6 +19,7 @@ their sum has an edge. Requests without calls do not distinguish the two, so the
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,16 +53,23 @@ _COLUMNS = np.dtype([("took", "i8"), ("longest", "i8"), ("interaction", "u4"), (
 
 
 class Shape:
-    """The requests that succeeded, with their longest call."""
+    """The requests that succeeded, with their longest call, and how many failed."""
 
     def __init__(self) -> None:
         self._rows: list[Table] = []
         self._left = _MOST
+        self._succeeded = 0
+        self._failed = Counter[tuple[int, int]]()
 
     def add(self, visits: Table, ok: int) -> None:
         """Add the requests of a part; `ok` is the number of the status."""
         is_top = visits["number"] == visits["top"]
-        tops = visits[is_top & (visits["entry"] == WITH_ROOT) & (visits["status"] == ok)]
+        tops = visits[is_top & (visits["entry"] == WITH_ROOT)]
+        failed = tops[tops["status"] != ok]
+        if not self._succeeded:
+            self._failed.update(zip(failed["server"].tolist(), failed["interaction"].tolist(), strict=True))
+        tops = tops[tops["status"] == ok]
+        self._succeeded += len(tops)
         tops = np.sort(tops[: self._left], order="number")
         self._left -= len(tops)
         if not len(tops):
@@ -69,6 +82,13 @@ class Shape:
         np.maximum.at(rows["longest"], at[known], (calls["departure"] - calls["sent"])[known])
         rows["interaction"], rows["server"] = tops["interaction"], tops["server"]
         self._rows.append(rows)
+
+    def errors_alone(self) -> int:
+        """How many requests there are if all of them failed; 0 if one succeeded, or if they are too few or too much
+        alike to show a choice."""
+        often = [count for count in self._failed.values() if count >= _LEAST_OF_EACH]
+        requests = self._failed.total()
+        return requests if not self._succeeded and requests >= _LEAST and len(often) >= _KINDS else 0
 
     def edge(self) -> Edge | None:
         """The duration below which traces were left out; None if the durations do not prove that any were."""

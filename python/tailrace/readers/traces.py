@@ -84,7 +84,8 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
     tables = visits.tables(spans.names.routes)
     found.requests = tables.requests()
     cut_off = None if visits.chosen else visits.shape.edge()
-    chosen = visits.chosen > 0 or cut_off is not None
+    failed = 0 if visits.chosen else visits.shape.errors_alone()
+    chosen = visits.chosen > 0 or cut_off is not None or failed > 0
     if not chosen:
         found.visits = tables.visits()
     found.attempts = "indirectly"
@@ -96,7 +97,7 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
         *_about_visits(visits),
         *_about_clocks(visits, clocks),
     ]
-    said += _about_choice(cut_off, chosen=chosen)
+    said += _about_choice(cut_off, failed, chosen=chosen)
     found.notes += [f"{name}: {note}" for note in said]
     return found
 
@@ -168,8 +169,14 @@ def _about_sampling(kept: tuple[float, float] | None, share: float | None) -> li
     return []
 
 
-def _about_choice(cut_off: Edge | None, *, chosen: bool) -> list[str]:
+def _about_choice(cut_off: Edge | None, failed: int, *, chosen: bool) -> list[str]:
     said = []
+    if failed:
+        return [
+            f"all {failed} requests failed: either everything failed then, or only traces with errors were kept. The "
+            "traces alone do not show which, so they do not show how many requests a server held: there are requests "
+            "and no visits. An access log or a counter of all requests of the same time would settle it"
+        ]
     if cut_off is not None:
         said.append(
             f"{cut_off.requests - cut_off.below} of the {cut_off.requests} requests that succeeded took "

@@ -64,6 +64,8 @@ impl Level {
 #[derive(Default, Deserialize, Serialize)]
 struct Numbers {
     seen: Ranges,
+    /// Those that must be acknowledged: packets with acknowledgements alone need not be.
+    asking: Ranges,
     acked: Ranges,
 }
 
@@ -295,10 +297,14 @@ impl Connection {
             ledger.counts.copies += 1;
             return;
         }
-        let mut repeated = false;
+        let (mut repeated, mut asks) = (false, false);
         let mut rest = Rest(payload);
         while let Some(frame) = frames::next(&mut rest) {
+            asks |= !matches!(frame, Frame::Ack(_) | Frame::Close);
             repeated |= !self.frame(side, level, number, frame, time, ledger);
+        }
+        if asks {
+            self.spaces[index(side)][space].asking.add(number, number);
         }
         ledger.counts.retransmissions += u64::from(repeated);
     }
@@ -530,10 +536,9 @@ impl Connection {
             let Some(most) = numbers.acked.largest() else {
                 continue;
             };
-            let lost = numbers
-                .seen
-                .without(&numbers.acked, most.saturating_sub(REORDERED));
-            quic.packets_lost += lost;
+            if let Some(behind) = most.checked_sub(REORDERED) {
+                quic.packets_lost += numbers.asking.without(&numbers.acked, behind);
+            }
             quic.packets_unseen += numbers.acked.without(&numbers.seen, most);
         }
         if let Some(place) = self.place {

@@ -8,6 +8,9 @@ use super::super::merge::{segments, SourceOptions};
 use super::super::tls::Keys;
 use super::super::Segment;
 
+/// By the printed sets of numbers: 4, 14 and 22 of the server's packets on three connections.
+const LOST: u64 = 40;
+
 fn path(name: &str) -> PathBuf {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/captures");
     PathBuf::from(folder).join(name)
@@ -92,6 +95,31 @@ fn without_secrets_handshakes_are_counted_and_the_lost_one_is_an_event() {
     assert!(asked
         .iter()
         .all(|asked| asked.contains_key("shop.test (h3)")));
+}
+
+/// The client's socket had no room for a burst of `/large`, so packets of the server were lost behind the capture.
+#[test]
+fn lost_packets_are_those_that_were_never_acknowledged() {
+    let ledger = read(recorded(), true);
+    assert_eq!(ledger.quic.packets_lost, LOST);
+    assert!(ledger.counts.retransmissions >= LOST);
+}
+
+#[test]
+fn a_reading_that_was_saved_goes_on() {
+    let (all, whole) = (recorded(), read(recorded(), false));
+    let mut flow = Flow::new(Ledger::default());
+    for datagram in &all[..all.len() / 2] {
+        flow.segment(datagram);
+    }
+    let mut flow: Flow = crate::saved::value(&crate::saved::bytes(&flow).unwrap()).unwrap();
+    flow.revive(Default::default(), &Keys::default());
+    for datagram in &all[all.len() / 2..] {
+        flow.segment(datagram);
+    }
+    flow.finish();
+    assert_eq!(flow.ledger.quic, whole.quic);
+    assert_eq!(flow.ledger.drops, whole.drops);
 }
 
 #[test]
