@@ -102,6 +102,8 @@ NAMES = frozenset((*RULES, *_THROTTLED))
 _IDLE, _IOWAIT, _STEAL = ("idle",), ("iowait", "wait"), ("steal",)
 _GUEST = ("guest", "guest_nice")
 """These are part of user and nice."""
+_LARGEST = 2.0**64
+"""No counter is larger: its growth would be damage, and as a share it would look like a full second."""
 _SAMPLES_PER_POINT = 4
 """A point of a counter takes as much memory as so many samples."""
 
@@ -130,6 +132,7 @@ class Counters:
     def __init__(self) -> None:
         self._points: dict[tuple[str, str, str], list[tuple[int, float]]] = defaultdict(list)
         self.count = 0
+        self.unusable = 0
         self.most = max(1, room.samples() // _SAMPLES_PER_POINT)
 
     @property
@@ -138,12 +141,15 @@ class Counters:
 
     def add(self, place: str, name: str, series: str, moment: int, value: float | None) -> None:
         """A value of a series; `series` distinguishes those of one name and place, and is CPU and mode of `cpu`."""
-        if value is not None:
+        if value is not None and abs(value) > _LARGEST:
+            self.unusable += 1
+        elif value is not None:
             self._points[place, plain(name), series].append((moment, value))
             self.count += 1
 
     def into(self, samples: Sampled, found: Found, source: Source) -> None:
         """The samples that the points make; `found` notes if not all points fit into memory."""
+        samples.unusable += self.unusable
         if self.full:
             found.filled(source.path.name, self.most, "values")
         by_name: dict[tuple[str, str], dict[str, list[tuple[int, float]]]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""InfluxDB's line protocol, as Telegraf writes it, and Telegraf's JSON.
+"""InfluxDB's line protocol, as Telegraf writes it, Telegraf's JSON, and InfluxDB's annotated CSV (influx_csv.py).
 
 ```text
 cpu,cpu=cpu-total,host=app1 usage_user=12.5,usage_idle=75,usage_iowait=4,usage_steal=1 1795193341000000000
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from tailrace.readers import counters
+from tailrace.readers import counters, influx_csv
 from tailrace.readers.counters import Counters
 from tailrace.readers.elements import elements, moment, number, rows, table, text
 from tailrace.readers.sampled import Sampled
@@ -29,13 +29,14 @@ _FIELD = re.compile(rf"({_KEY})=(\"(?:[^\"\\]|\\.)*\"|[^\s,\"]+)")
 _JSON = re.compile(r'\A\s*\{\s*(?:"metrics"\s*:\s*\[\s*\{\s*)?"fields"\s*:\s*\{')
 _RESUME = re.compile(r'\{\s*"fields"\s*:')
 
-Point = tuple[str, Mapping[str, str], Mapping[str, float], str]
-"""Measurement, tags, fields, time."""
+
+_ROUNDED = 1.0
+"""Telegraf's counters do not change at the same time, so its percentages can be so much below 0 or above 100."""
 
 
 def sniff(name: str, head: bytes) -> bool:
     beginning = text_head(head) or ""
-    if _JSON.match(beginning):
+    if _JSON.match(beginning) or influx_csv.HEAD.match(beginning):
         return True
     first = next((line for line in beginning.split("\n")[:200] if line and not line.startswith("#")), "")
     return _LINE.fullmatch(first.rstrip("\r")) is not None
@@ -43,7 +44,9 @@ def sniff(name: str, head: bytes) -> bool:
 
 def read(source: Source) -> Found:
     found, samples, points = Found(), Sampled(), Counters()
-    read_points = _json if _JSON.match(text_head(source.head()) or "") else _lines
+    beginning = text_head(source.head()) or ""
+    annotated = influx_csv.HEAD.match(beginning)
+    read_points = influx_csv.points if annotated else _json if _JSON.match(beginning) else _lines
     for measurement, tags, fields, time in read_points(source, found):
         stamp = moment(time)
         if stamp is None:
@@ -57,7 +60,8 @@ def read(source: Source) -> Found:
         if points.full or samples.full:
             break
     points.into(samples, found, source)
-    samples.into(found, source, "it has no metric that Tailrace knows, or a single moment of each")
+    refused = next((note for note in found.notes if influx_csv.REFUSED in note), None)
+    samples.into(found, source, refused or "it has no metric that Tailrace knows, or a single moment of each")
     return found
 
 
@@ -78,12 +82,15 @@ def _cpu(samples: Sampled, stamp: int, place: str, tags: Mapping[str, str], fiel
     stolen = fields.get("usage_steal", 0.0)
     if idle is None:
         return
+    if not all(-_ROUNDED <= share <= 100 + _ROUNDED for share in (idle, waits, stolen)):
+        samples.unusable += 1
+        return
     busy = round(max(0.0, min((100 - idle - waits - stolen) / 100, 1.0)), 9)
     for metric, value in (("cpu_busy", busy), ("cpu_iowait", waits / 100), ("cpu_steal", stolen / 100)):
         samples.add(stamp, None, place + suffix, metric, round(value, 9))
 
 
-def _lines(source: Source, found: Found) -> Iterator[Point]:
+def _lines(source: Source, found: Found) -> Iterator[influx_csv.Point]:
     for line_number, line in source.lines(found):
         if line.startswith("#"):
             continue
@@ -100,7 +107,7 @@ def _bare(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def _json(source: Source, found: Found) -> Iterator[Point]:
+def _json(source: Source, found: Found) -> Iterator[influx_csv.Point]:
     for _, element in elements(source, found, _RESUME):
         whole = table(element)
         for point in rows(whole.get("metrics")) or [whole]:
