@@ -159,5 +159,5 @@ def test_files_of_collectd_are_read_by_their_folders(tmp_path: Path) -> None:
     busy = found.filter((pl.col("metric") == "cpu_busy") & (pl.col("place") == "app1/cpu0"))
     assert busy.select("time", "value").rows() == [(T + SECOND, 0.2), (T + 2 * SECOND, 0.5)]
     (tmp_path / "load-2026-11-20").write_text("epoch,value\n1795193341.000,1.0\n")
-    with pytest.raises(InputError, match="only those of CPUs are read"):
+    with pytest.raises(InputError, match="it is a file of collectd's csv plugin, and only those of cpu"):
         readers.read(tmp_path / "load-2026-11-20")
