@@ -26,6 +26,7 @@ from tailrace.diagnosis.ledger.losses import (
     Loss,
     Seen,
     freeze,
+    holding,
     lock,
     neighbour,
     overhead,
@@ -75,6 +76,8 @@ class Account:
     workers: Numbers
     """It holds the number of workers or places of each server, or 0 where it is not known."""
     repeated: retries.Repeated
+    pauses: tuple[delays.Delays, ...] = ()
+    """These visits wait inside for something that is not the server. No line removes that."""
     taken: dict[Line, Shares] = field(default_factory=dict)
     claimed: dict[Line, Shares] = field(default_factory=dict)
     """This is what each line would have taken if it had been the only one."""
@@ -132,12 +135,14 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     recorded = places.seated(recorded, held, blocking)
     seen = replace(seen, held=places.fullest(recorded, held))
     losses |= _losses(seen, recorded, HOLDERS)
+    waits = (holding.pauses(seen, recorded, server) for server in blocking if server in seen.held)
+    pauses = tuple(one for one in waits if one is not None)
     for server, one in blocking.items():
         known[recorded.number[server]] = one.places
     again = retries.repeated(seen.view, recorded)
-    replay = _replay(seen, recorded, known, routes, again)
+    replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, again)
     calm = seen.calm.astype(np.uint8)
-    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, again)
+    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, again, pauses)
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]
@@ -158,7 +163,8 @@ def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
 
 def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
     """Return the account with other starts of its visits, at the same capacities. Event loops stay event loops."""
-    replay = _replay(seen, recorded, account.workers, account.routes, account.repeated)
+    measured = delays.after_pauses(recorded, account.pauses)
+    replay = _replay(seen, measured, account.workers, account.routes, account.repeated)
     replay.serve_as(account.replay)
     replay.measure(account.capacity)
     return replace(account, recorded=recorded, replay=replay)

@@ -275,10 +275,8 @@ def _start(rows: pl.DataFrame, server: Numbers, counts: Numbers) -> Times:
     for number, count in enumerate(counts.tolist()):
         if count:
             here = np.flatnonzero(server == number)
-            start[here] = taken(arrival[here], departure[here], count)
-            # A server that takes no request although it has a free worker stands still.
             told = rows["start"][here].fill_null(NEVER).to_numpy()
-            start[here] = np.minimum(start[here], told)
+            start[here] = taken(arrival[here], departure[here], count, told)
     return start
 
 

@@ -105,6 +105,7 @@ class Trial:
         self._delays = {
             line: self._only(loss.delays) for line, loss in account.losses.items() if loss.delays is not None
         }
+        self._pauses = [self._only(one) for one in account.pauses]
         self._known: dict[frozenset[Line], Future[NDArray[np.bool_]]] = {}
         self._lock = Lock()
 
@@ -152,7 +153,7 @@ class Trial:
         for line in without & self._requests.keys():
             sent[self._requests[line]] = NEVER
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
-        left = [one for line, one in self._delays.items() if line not in without]
+        left = [*self._pauses, *(one for line, one in self._delays.items() if line not in without)]
         held_up = delays.held_up(len(sent), left) if left else ()
         self._section.run(self._capacity(without), sent, self._choosing(without), departure, arrival, *held_up)
         asked = self._asked & (sent < NEVER)

@@ -65,15 +65,19 @@ def _waited_at(view: View, server: str) -> Times:
     return np.sort(waits.select((pl.col("arrival") + pl.col("sent")) // 2)["arrival"].to_numpy())
 
 
-def taken(arrival: Times, departure: Times, count: int) -> Times:
-    """Return when one of `count` workers took each visit, if they take visits in the order of arrival. The latest
-    possible time is when the visit left."""
-    return np.minimum(turns(arrival, departure, count), departure)
+def taken(arrival: Times, departure: Times, count: int, told: Times) -> Times:
+    """Return when one of `count` workers could take each visit. `told` is when one took it as far as that was recorded,
+    and later than `departure` where it was not. The latest possible time is when the visit left.
+
+    Workers take visits in the order that was told, or else in the order of arrival. A server that takes no visit
+    although it has a free worker stands still, so a worker may be free earlier than told."""
+    order = np.argsort(np.where(told <= departure, told, arrival), kind="stable")
+    return np.minimum(turns(arrival, departure, count, order), np.minimum(told, departure))
 
 
-def turns(arrival: Times, departure: Times, count: int) -> Times:
-    """Return when one of `count` workers was free for each visit, if they take visits in the order of arrival. A single
-    worker took them in the order in which they left."""
+def turns(arrival: Times, departure: Times, count: int, order: Times | None = None) -> Times:
+    """Return when one of `count` workers was free for each visit, if they take visits in this order, which is that of
+    their arrivals if it is not given. A single worker took them in the order in which they left."""
     start = arrival.copy()
     if Stays.of(arrival, departure).longest <= count:  # no visit waits
         return start
@@ -82,7 +86,8 @@ def turns(arrival: Times, departure: Times, count: int) -> Times:
         start[order[1:]] = np.maximum(arrival[order[1:]], departure[order[:-1]])
         return start
     busy: list[int] = []
-    for i in np.argsort(arrival, kind="stable").tolist():
+    order = np.argsort(arrival, kind="stable") if order is None else order
+    for i in order.tolist():
         if len(busy) >= count:
             start[i] = max(int(arrival[i]), heapq.heappop(busy))
         heapq.heappush(busy, int(departure[i]))

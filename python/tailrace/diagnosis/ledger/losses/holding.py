@@ -7,8 +7,10 @@ from collections import Counter
 import numpy as np
 
 from tailrace.diagnosis.ledger import silences
+from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 from tailrace.diagnosis.ledger.places import Held
+from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import AT_WORK
@@ -37,6 +39,16 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     if computing:
         share = np.maximum(share, _filled(seen, server, held))
     return Loss(share, _blur(seen, server), _words(held), held.visits)
+
+
+def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
+    """Return the visits without calls that held places of the server and did not compute. Their names identify them, so
+    each of them takes that long, however fast the server is."""
+    held = _of_kind(seen, server, computing=False)
+    if held is None or not held.named or not seen.view.series(server, "cpu_busy"):
+        return None
+    rows = held.visits[~np.isin(held.visits, recorded.parent)]
+    return Delays(rows, recorded.departure[rows] - recorded.start[rows], late=False) if len(rows) else None
 
 
 def _of_kind(seen: Seen, server: str, computing: bool) -> Held | None:
