@@ -11,7 +11,8 @@ named     No visit of its interaction is short, and other visits waited behind i
           is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
 in turn   While others waited, such visits were served one after the other, each for as long as the first. A server that
           stops does not answer exactly one visit and stop again.
-alike     It took as long as one of these visits and has the same name, and these do not take any length.
+alike     It took as long as one of these visits and has the same name, and these do not take any length. It did not
+          share a full CPU with so many visits that each of them was slow.
 behind    Most of its time is a call to a server behind, and that call took long by itself.
 """
 
@@ -303,7 +304,7 @@ def _heavy(here: _Here) -> Mask:
         mine = here.name == name
         known = of_itself & mine
         works, times = _alike(lasts[known]), _alike(here.lasted[known])
-        found |= long & mine & (_near(here.work, works) | _near(here.lasted, times))
+        found |= long & mine & (here.alone >= here.least) & (_near(here.work, works) | _near(here.lasted, times))
     return found
 
 
