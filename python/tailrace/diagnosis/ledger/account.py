@@ -172,7 +172,8 @@ def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
 
 def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
     """Return the share of a core that each visit had, by server and step, as far as samples show it. The share is less
-    than 1 only where the CPU was full: the server used all of it, or may have waited for it, because others used it."""
+    than 1 only where the CPU was full: the server used all of it, some thread of it waited for it all the time, or the
+    servers of its node used all of it together."""
     found = np.ones((len(recorded.servers), len(recorded.steps)))
     for number, server in enumerate(recorded.servers):
         for own in seen.view.series(server, "cpu_busy")[:1]:
@@ -180,7 +181,8 @@ def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
             workers = recorded.workers[number]
             at_work = np.minimum(inside, workers) if workers else inside
             full = seen.at(own) >= AT_WORK * own.capacity
-            full |= _may_lack_a_cpu(seen, server)
+            for others in (*(seen.at(one) for one in seen.view.series(server, "psi_cpu")[:1]), *_of_node(seen, server)):
+                full |= others >= AT_WORK
             found[number] = np.where(full, np.minimum(np.nan_to_num(seen.at(own)) / np.maximum(at_work, 1), 1.0), 1.0)
     return found
 
