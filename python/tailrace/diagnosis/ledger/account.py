@@ -181,8 +181,9 @@ def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
             workers = recorded.workers[number]
             at_work = np.minimum(inside, workers) if workers else inside
             full = seen.at(own) >= AT_WORK * own.capacity
-            for others in (*(seen.at(one) for one in seen.view.series(server, "psi_cpu")[:1]), *_of_node(seen, server)):
-                full |= others >= AT_WORK
+            waited = [one for one in seen.view.series(server, "psi_cpu")[:1] if seen.view.is_own(one.place, server)]
+            for share in (*map(seen.at, waited), *_of_node(seen, server)):
+                full |= share >= AT_WORK
             found[number] = np.where(full, np.minimum(np.nan_to_num(seen.at(own)) / np.maximum(at_work, 1), 1.0), 1.0)
     return found
 
