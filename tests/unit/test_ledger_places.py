@@ -22,7 +22,7 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, ledger, tables, vlrt
 from tailrace.diagnosis.ledger import account, places, recorded
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.workers import lost_at, turns, workers
+from tailrace.diagnosis.ledger.workers import lost_at, taken, turns, workers
 from tailrace.topology import Topology
 from tailrace.units import MILLISECOND as MS
 
@@ -132,6 +132,9 @@ SYSTEMS["some wait and some compute"]["interactions"] |= {
 SYSTEMS["some wait and some compute"]["workloads"]["sums"] = {
     "kind": "batch", "size": 3, "first": "8 s", "every": "5 s", "interaction": "web sum", "entry": "web",
 }  # fmt: skip
+SYSTEMS["one node"] = chain({"compute": "0.5 ms"}, workers=40, reports=150)
+SYSTEMS["one node"]["tiers"]["db"]["node"] = ["app"]
+SYSTEMS["one node"]["workloads"]["reports"]["interaction"] = "page"
 SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
     "young": 60_000_000,
     "per_visit": 100_000,
@@ -302,6 +305,42 @@ def test_turns_are_taken_in_the_order_of_arrival() -> None:
     arrival, departure = np.array([0, 1, 2, 3]), np.array([10, 20, 30, 31])
     assert turns(arrival, departure, 1).tolist() == [0, 10, 20, 30]
     assert turns(arrival, departure, 2).tolist() == [0, 1, 10, 20]
+
+
+def test_workers_take_visits_in_the_order_that_was_recorded() -> None:
+    """The third visit was taken after the fourth, and a worker was free for it 5 before it was taken. In the order of
+    arrival, three visits would be inside at once."""
+    arrival, departure, never = np.array([0, 1, 2, 3]), np.array([10, 20, 30, 31]), 2**62
+    assert taken(arrival, departure, 2, np.array([0, 1, 25, 10])).tolist() == [0, 1, 20, 10]
+    assert taken(arrival, departure, 2, np.full(4, never)).tolist() == [0, 1, 10, 20]
+
+
+def _drawn(name: str) -> tuple[Seen, recorded.Recorded, account.Account]:
+    seen = tables.look(_simulated(name), 50 * MS)
+    slow = vlrt.find(seen, None)
+    known = recorded.record(seen, slow)
+    assert known is not None
+    looked = Seen(seen, slow, known.steps)
+    return looked, known, account.draw_up(looked, known)
+
+
+def test_visits_that_wait_inside_need_nothing_from_the_server() -> None:
+    _, known, drawn = _drawn("held")
+    (waited,) = drawn.pauses
+    names = known.names.labels[known.names.number[waited.visits]]
+    assert set(names.tolist()) == {"report"}
+    assert np.all(np.abs(waited.lasts - 900 * MS) < 50 * MS)
+    assert float(drawn.taken_of("app").sum()) == 0.0, "the server itself lost no capacity"
+
+
+def test_visits_share_the_cpu_of_a_node_that_its_servers_fill_together() -> None:
+    seen, known, _ = _drawn("one node")
+    shared = account._shared(seen, known)[known.number["db"]]
+    (own,) = seen.view.series("db", "cpu_busy")
+    crowded = shared < 0.1
+    assert crowded.sum() >= 20, "in each burst, more than ten visits share it for at least 100 ms"
+    assert (seen.at(own)[crowded] < 0.9).all(), "db alone does not fill it"
+    assert (shared[~crowded] > 0.0).all()
 
 
 def test_a_single_worker_took_visits_in_the_order_in_which_they_left() -> None:

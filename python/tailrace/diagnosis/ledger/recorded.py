@@ -275,8 +275,8 @@ def _start(rows: pl.DataFrame, server: Numbers, counts: Numbers) -> Times:
     for number, count in enumerate(counts.tolist()):
         if count:
             here = np.flatnonzero(server == number)
-            told = rows["start"][here].fill_null(NEVER).to_numpy()
-            start[here] = taken(arrival[here], departure[here], count, told)
+            known = rows["start"][here].fill_null(NEVER).to_numpy()
+            start[here] = taken(arrival[here], departure[here], count, known)
     return start
 
 

@@ -65,14 +65,14 @@ def _waited_at(view: View, server: str) -> Times:
     return np.sort(waits.select((pl.col("arrival") + pl.col("sent")) // 2)["arrival"].to_numpy())
 
 
-def taken(arrival: Times, departure: Times, count: int, told: Times) -> Times:
-    """Return when one of `count` workers could take each visit. `told` is when one took it as far as that was recorded,
-    and later than `departure` where it was not. The latest possible time is when the visit left.
+def taken(arrival: Times, departure: Times, count: int, recorded: Times) -> Times:
+    """Return when one of `count` workers could take each visit. `recorded` is when one took it, and later than
+    `departure` where that is not known. The latest possible time is when the visit left.
 
-    Workers take visits in the order that was told, or else in the order of arrival. A server that takes no visit
-    although it has a free worker stands still, so a worker may be free earlier than told."""
-    order = np.argsort(np.where(told <= departure, told, arrival), kind="stable")
-    return np.minimum(turns(arrival, departure, count, order), np.minimum(told, departure))
+    Workers take visits in the recorded order, or else in the order of arrival. A server that takes no visit
+    although it has a free worker stands still, so a worker may be free earlier than recorded."""
+    order = np.argsort(np.where(recorded <= departure, recorded, arrival), kind="stable")
+    return np.minimum(turns(arrival, departure, count, order), np.minimum(recorded, departure))
 
 
 def turns(arrival: Times, departure: Times, count: int, order: Times | None = None) -> Times:
