@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from http.client import HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from typing import cast
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -17,8 +17,11 @@ class _NoRedirects(HTTPRedirectHandler):
 
 def answer(request: Request, timeout_s: float) -> HTTPResponse:
     """The server's answer. Raises HTTPError for a refusal and for a redirect, and OSError if there is no answer within
-    `timeout_s` seconds."""
-    return cast(HTTPResponse, build_opener(_NoRedirects).open(request, timeout=timeout_s))
+    `timeout_s` seconds, or if what comes is not HTTP."""
+    try:
+        return cast(HTTPResponse, build_opener(_NoRedirects).open(request, timeout=timeout_s))
+    except HTTPException as error:  # its text may repeat what a stranger sent
+        raise OSError(f"the answer is not HTTP ({type(error).__name__})") from error
 
 
 def said(error: HTTPError) -> str:

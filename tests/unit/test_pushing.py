@@ -128,10 +128,11 @@ def test_the_end_sends_what_is_left_and_failures_are_bounded_and_without_secrets
 
 def test_points_that_a_receiver_rejects_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"partialSuccess": {"rejectedDataPoints": "3", "errorMessage": "too \x07 old"}}
-    answers = iter([json.dumps(said).encode(), b"[[", b'{"partialSuccess": {}}', b"{}"])
+    endless = b'{"partialSuccess": {"rejectedDataPoints": 1e999}}'
+    answers = iter([json.dumps(said).encode(), b"[[", b'{"partialSuccess": {}}', b"{}", endless])
     monkeypatch.setattr(posting, "post", lambda url, content: next(answers))
     pusher = Pusher("http://h/v1/metrics", "1", 1)
-    for _ in range(4):
+    for _ in range(5):
         pusher.offer(list(gauges().families(NOW)), NOW)
         pusher._export(1)
     [failure] = pusher.failures()

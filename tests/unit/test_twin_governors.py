@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tailrace import sim, twin
 from tailrace.advise.changing import changed
 from tailrace.dataset import Dataset
+from tailrace.diagnosis.series import Series
 from tailrace.errors import TailraceError
 from tailrace.experiment import from_table
-from tailrace.twin import Twin
+from tailrace.twin import Twin, governors
 from tailrace.units import MILLISECOND, parse_duration
 
 GOVERNOR = {"period": "430 ms", "frequencies": ["1 GHz", "1.5 GHz", "2 GHz"], "up": 0.85, "down": 0.55}
@@ -92,3 +95,54 @@ def test_rates_that_change_at_any_time_show_no_governor(tmp_path: Path) -> None:
 def test_a_start_that_is_no_rate_and_a_first_reading_at_once_are_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(TailraceError):
         from_table({**SYSTEM, "nodes": {"app": {"governor": GOVERNOR | wrong}}})
+
+
+def sampled(**damage: Any) -> Any:
+    """A view of a server whose clock rate follows its load every 500 ms, sampled every 50 ms for 20 s."""
+    end = 50 * MILLISECOND * np.arange(1, 401)
+    fast = (end - 1) // (500 * MILLISECOND) % 4 >= 2
+    known = {"cpu_hz": np.where(fast, 2e9, 1e9), "cpu_busy": np.where(np.roll(fast, -10), 0.95, 0.3)}
+    known["cpu_hz_max"] = np.full(len(end), 2e9)
+    series = {}
+    for metric, value in known.items():
+        times = end.copy()
+        for at, wrong in damage.get(metric, {}).items():
+            value[at] = wrong
+        if metric == "cpu_hz":
+            times[-1] = damage.get("last", times[-1])
+        series[metric] = (Series("app", metric, times - 50 * MILLISECOND, times, value),)
+    return SimpleNamespace(
+        begin=0,
+        end=int(end[-1]),
+        series=lambda server, metric: series[metric],
+        around=lambda server, metric: (),
+        is_own=lambda place, server: True,
+    )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"cpu_hz": {100: 0.0}},
+        {"cpu_hz": {100: -1e9}},
+        {"cpu_hz": {100: np.inf}},
+        {"cpu_busy": {100: np.inf}},
+        {"cpu_hz_max": {100: np.inf}},
+        {"cpu_hz_max": {100: 1e300}},
+        {"last": 10**18},
+    ],
+)
+def test_damaged_samples_show_no_governor(damage: dict[str, Any]) -> None:
+    assert governors.find(sampled(), ("app",)) is not None
+    assert governors.find(sampled(**damage), ("app",)) is None
+
+
+def test_the_period_is_known_better_with_more_changes() -> None:
+    """A day has tens of thousands of them. Each is off by up to 10 ms."""
+    random = np.random.default_rng(7)
+    number = np.cumsum(random.integers(1, 4, 30_000))
+    middle = 500 * MILLISECOND * number + random.integers(-10, 11, 30_000) * MILLISECOND
+    within = np.column_stack((middle - 25 * MILLISECOND, middle + 25 * MILLISECOND))
+    for count, off in ((10, 0.01), (100, 0.001), (30_000, 0.000_01)):
+        period, _ = next(governors._periods(within[:count], 50 * MILLISECOND, 1))
+        assert period == pytest.approx(500 * MILLISECOND, rel=off)

@@ -6,8 +6,8 @@ may make the server drop them. So the change is simulated once more with servers
 with a connection for each call, and the interval holds both. A twin's calls wait for a connection in line. Threads of
 mod_jk look for one every 100 ms, and later requests overtake them; where a change makes calls over AJP wait that did
 not wait before, the interval holds that, too. And a twin takes capacity that no cause accounts for from its servers
-whatever is changed; the interval also holds what is left without that. Where the twin has
-the recorded clock rates, it holds those that follow the load, too.
+whatever is changed; the interval also holds what is left without that. Where the twin has the recorded clock rates, the
+interval also holds what is left if they follow the load.
 """
 
 from __future__ import annotations

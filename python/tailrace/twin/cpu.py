@@ -82,7 +82,7 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
 
 def _more(used: Shares, work: Shares, full: NDArray[np.bool_]) -> float:
     whole = float(work.sum())
-    return float(np.where(full, used, work).sum()) / whole if whole > 0.0 else 1.0
+    return max(float(np.where(full, used, work).sum()) / whole, LEAST) if whole > 0.0 else 1.0
 
 
 def own_use(view: View, server: str) -> Series | None:

@@ -28,6 +28,8 @@ MOST_RATES = 40
 """A processor has a few dozen. More different values are measured, not set."""
 PARTS = 8
 """The shortest time between two changes may be so many periods."""
+LOOKS_MAX = 2_000_000
+"""More than a day has, every 50 ms. A recording with large gaps between its samples could have any number."""
 OFF = 0.1
 """A change may be off by a tenth of a period, and by a sample: real governors are late now and then."""
 EXPLAINED = 0.9
@@ -69,7 +71,10 @@ def find(view: View, servers: Sequence[str]) -> dict[str, Any] | None:
     sampled = [one for server in servers if (one := _sampled(view, server)) is not None]
     if not sampled:
         return None
-    rates = _rates(np.unique(np.concatenate([one.hz.value for one in sampled])), max(one.full for one in sampled))
+    seen = np.unique(np.concatenate([one.hz.value for one in sampled]))
+    if seen[0] < 1.0:  # no processor has this clock rate
+        return None
+    rates = _rates(seen, max(one.full for one in sampled))
     if not 2 <= len(rates) <= MOST_RATES:
         return None
     most = max(sampled, key=lambda one: len(one.changed))
@@ -77,7 +82,8 @@ def find(view: View, servers: Sequence[str]) -> dict[str, Any] | None:
     if len(changed) < LEAST:
         return None
     within = np.column_stack((hz.end[changed - 1], hz.end[changed]))
-    for period, first in _periods(within, hz.interval_ns):
+    longest = max(int(one.hz.end[-1]) - view.begin for one in sampled)
+    for period, first in _periods(within, hz.interval_ns, max(longest // LOOKS_MAX, 1)):
         bounds = _bounds([_looks(view, one, rates, period, first) for one in sampled], len(rates) - 1)
         if bounds is not None:
             coming = first - (first - view.begin) // period * period
@@ -97,7 +103,7 @@ def _rates(seen: Uses, full: float) -> Uses:
     fastest = float(seen[-1])
     if fastest >= full or len(seen) < 2:
         return seen
-    steps = max(round((full - fastest) / float(np.median(np.diff(seen)))), 1)
+    steps = round(min(max((full - fastest) / float(np.median(np.diff(seen))), 1), MOST_RATES))
     return np.concatenate((seen[:-1], np.linspace(fastest, full, steps + 1)))
 
 
@@ -105,22 +111,29 @@ def _sampled(view: View, server: str) -> _Sampled | None:
     hz, use = clock.clock_rate(view, server, view.begin, view.end), own_use(view, server)
     if hz is None or use is None:
         return None
-    return _Sampled(hz, use, clock.full_rate(view, server, hz), np.flatnonzero(np.diff(hz.value)) + 1)
+    full = clock.full_rate(view, server, hz)
+    if not (np.isfinite(full) and np.isfinite(hz.value).all() and np.isfinite(use.value).all()):
+        return None
+    return _Sampled(hz, use, full, np.flatnonzero(np.diff(hz.value)) + 1)
 
 
-def _periods(within: Times, interval: int) -> Iterator[tuple[int, int]]:
-    """Periods and a first look that put one look into each of these spans, the longest first."""
+def _periods(within: Times, interval: int, least: int) -> Iterator[tuple[int, int]]:
+    """Periods from `least` on, and a first look, that put one look into each of these spans; the longest first."""
     middle = within.mean(axis=1)
     shortest = float(np.diff(middle).min())
     for parts in range(1, PARTS + 1):
         period, first = shortest / parts, float(middle[0])
-        if period < 2 * interval:
+        if period < max(2 * interval, least):
             return
-        for count in range(2, len(middle) + 1):  # the more changes, the better is the period known
+        count = 1
+        while count < len(middle) and period > 0:  # the more changes, the better is the period known
+            count = min(max(count + 1, count * 11 // 10), len(middle))
             number = np.round((middle[:count] - first) / period)
             period, first = (float(one) for one in np.polyfit(number, middle[:count], 1))
+        if period < least:
+            continue
         off = np.abs(middle - first - np.round((middle - first) / period) * period)
-        if period > 0 and (off <= interval + OFF * period).all():
+        if (off <= interval + OFF * period).all():
             yield round(period), round(first)
 
 
@@ -155,7 +168,8 @@ def _bounds(parts: Sequence[_Looks], top: int) -> dict[str, Any] | None:
 def _bound(use: Uses, moved: NDArray[np.bool_], usual: float) -> float | None:
     """The bound from which the rate moves, in the middle between the looks that it divides."""
     candidates = np.unique(use[moved])
-    wrong = [int((moved & (use < one)).sum() + (~moved & (use >= one)).sum()) for one in candidates.tolist()]
+    missed, stayed = (np.searchsorted(np.sort(part), candidates) for part in (use[moved], use[~moved]))
+    wrong = missed + (~moved).sum() - stayed
     least = int(np.argmin(wrong))
     if wrong[least] > (1.0 - EXPLAINED) * len(use):
         return None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -34,7 +37,8 @@ def is_url(text: str) -> bool:
 def shown(url: str) -> str:
     """The URL without its secrets, which are in the path, the query or the user's part."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
 
 
 def signal(url: str, kind: str) -> str:
@@ -49,7 +53,8 @@ def attribute(key: str, value: int | str) -> dict[str, Any]:
 
 
 def post(url: str, content: object) -> bytes:
-    """The answer of a receiver that has accepted the content, cut to `ANSWER_MAX`."""
+    """The answer of a receiver that has accepted the content, as far as it comes within `PATIENCE_S` and fits into
+    `ANSWER_MAX`. Raises OSError without an answer, and HTTPError for a refusal."""
     body = json.dumps(content).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "tailrace"}
     user, at, host = urlsplit(url).netloc.rpartition("@")
@@ -58,7 +63,16 @@ def post(url: str, content: object) -> bytes:
         url = url.replace(f"{user}@{host}", host, 1)
     request = urllib.request.Request(url, body, headers, method="POST")
     with web.answer(request, PATIENCE_S) as answer:
-        return answer.read(ANSWER_MAX)
+        return _body(answer)
+
+
+def _body(answer: HTTPResponse) -> bytes:
+    """The content is accepted by now. A damaged or slow end of the answer does not change that."""
+    read, end = b"", time.monotonic() + PATIENCE_S
+    with suppress(OSError, HTTPException):
+        while len(read) < ANSWER_MAX and time.monotonic() < end and (part := answer.read1(ANSWER_MAX - len(read))):
+            read += part
+    return read
 
 
 def tried(send: Callable[[], object], pause: Callable[[float], object], tries: int = TRIES) -> str | None:

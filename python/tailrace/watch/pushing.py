@@ -12,6 +12,7 @@ import queue
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ class Pusher:
     version: str
     every_s: float
     begun_ns: int = field(default_factory=time.time_ns)
-    _newest: list[tuple[Sequence[Family], int]] = field(default_factory=list)
+    _newest: deque[tuple[Sequence[Family], int]] = field(default_factory=lambda: deque(maxlen=1))
     _failures: queue.Queue[str] = field(default_factory=lambda: queue.Queue(FAILURES_MAX))
     _ending: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -68,7 +69,7 @@ class Pusher:
 
     def offer(self, families: Sequence[Family], now: int) -> None:
         """The metrics at `now`, which replace earlier ones that are not sent."""
-        self._newest = [(families, now)]
+        self._newest.append((families, now))
 
     def failures(self) -> list[str]:
         """What failed since the last call, in sentences."""
@@ -92,7 +93,7 @@ class Pusher:
     def _export(self, tries: int) -> None:
         if not self._newest:
             return
-        [(families, now)], self._newest = self._newest, []
+        families, now = self._newest.pop()
         content = exported(families, self.version, self.begun_ns, now)
         rejected: list[str] = []
         send = partial(self._send, content, rejected)
@@ -108,10 +109,10 @@ class Pusher:
 def _rejected(answer: bytes) -> list[str]:
     """What a receiver says of data points that it did not take (partial success)."""
     try:
-        partial = json.loads(answer)["partialSuccess"]
-        count = int(partial.get("rejectedDataPoints") or 0)
-        said = str(partial.get("errorMessage") or "it gives no reason")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        taken = json.loads(answer)["partialSuccess"]
+        count = int(taken.get("rejectedDataPoints") or 0)
+        said = str(taken.get("errorMessage") or "it gives no reason")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return []
     return [f"the receiver rejected data points: {foreign.sentence(said[:200])}"] if count > 0 else []
 
