@@ -133,6 +133,7 @@ impl Flow {
     /// After it was saved: the code and the secrets, which no state holds.
     pub fn revive(&mut self, namer: Namer, keys: &Keys) {
         self.ledger.revive(namer, keys);
+        self.quic.revive(&self.ledger);
         for slot in self.slots.iter_mut().flatten() {
             slot.connection.revive(keys);
         }

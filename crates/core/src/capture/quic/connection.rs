@@ -16,7 +16,7 @@ use super::super::tls::{Random, Secrets, Suite};
 use super::super::wire::Side;
 use super::super::Endpoint;
 use super::frames::{self, Frame};
-use super::order::{Order, Piece, Ranges};
+use super::order::{Numbers, Order, Piece};
 use super::packet::{Id, Kind, Rest};
 use super::protect::{Opened, Opener};
 use super::requests::{Desk, Part, Requests};
@@ -60,15 +60,6 @@ impl Level {
     }
 }
 
-/// Packet numbers that one side has used in one space.
-#[derive(Default, Deserialize, Serialize)]
-struct Numbers {
-    seen: Ranges,
-    /// Those that must be acknowledged: packets with acknowledgements alone need not be.
-    asking: Ranges,
-    acked: Ranges,
-}
-
 /// A datagram with the beginning of the client's hello.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 struct Try {
@@ -94,6 +85,8 @@ pub struct Connection {
     original: Id,
     /// Those by which others find the connection.
     pub ids: Vec<Id>,
+    /// The client's address before its present one.
+    earlier: Option<Endpoint>,
     pub last: i64,
     begun: i64,
     tries: Vec<Try>,
@@ -128,6 +121,7 @@ impl Connection {
             version,
             original: to,
             ids: Vec::new(),
+            earlier: None,
             last: time,
             begun: time,
             tries: Vec::new(),
@@ -154,6 +148,12 @@ impl Connection {
 
     pub fn is_answered(&self) -> bool {
         self.answered.is_some()
+    }
+
+    /// The client has another address; returns the one before the last.
+    pub fn move_to(&mut self, client: Endpoint) -> Option<Endpoint> {
+        let last = std::mem::replace(&mut self.client, client);
+        self.earlier.replace(last)
     }
 
     /// Packets with requests can be opened.
@@ -218,12 +218,13 @@ impl Connection {
         }
         self.answered = Some(time);
         ledger.quic.answered += 1;
-        let from = self.arrived.or(self.tries.last().map(|last| last.time));
-        let waited = time.saturating_sub(from.unwrap_or(self.begun)).max(0);
-        let quic = &mut ledger.quic;
-        quic.answer_min_ns = Some(quic.answer_min_ns.map_or(waited, |least| least.min(waited)));
-        quic.answer_max_ns = quic.answer_max_ns.max(waited);
         self.server(ledger);
+    }
+
+    /// When the client's hello reached the server: the last one, if no acknowledgement shows which.
+    fn reached(&self) -> i64 {
+        let last = self.tries.last().map(|last| last.time);
+        self.arrived.or(last).unwrap_or(self.begun)
     }
 
     /// Opens a packet. None: no key does.
@@ -321,10 +322,7 @@ impl Connection {
     ) -> bool {
         match frame {
             Frame::Ack(ranges) => {
-                let acked = &mut self.spaces[1 - index(side)][level.space()].acked;
-                for &(from, to) in ranges.iter().rev() {
-                    acked.add(from, to);
-                }
+                self.spaces[1 - index(side)][level.space()].acknowledge(&ranges);
                 if side == Side::Server && level == Level::Initial {
                     self.settle(ledger);
                 }
@@ -371,7 +369,7 @@ impl Connection {
         true
     }
 
-    /// The most recent ids are kept.
+    /// The first ids are kept.
     pub fn add_id(&mut self, id: Id) {
         const IDS_MAX: usize = 32;
         if !id.is_empty() && !self.ids.contains(&id) && self.ids.len() < IDS_MAX {
@@ -441,8 +439,7 @@ impl Connection {
         }
         self.done = Some(time);
         ledger.quic.handshakes += 1;
-        let arrived = self.arrived.or(self.tries.last().map(|last| last.time));
-        let accepted = arrived.unwrap_or(self.begun);
+        let accepted = self.reached();
         let answered = self.answered.unwrap_or(time);
         self.requests.opening.get_or_insert(Opening {
             sent: self.begun,
@@ -472,7 +469,7 @@ impl Connection {
         match hello::read(message) {
             Some(Hello::Client { random, asked }) if self.random.is_none() => {
                 self.random = Some(random);
-                self.requests.http3 = !asked.ends_with(')') || asked.contains("h3");
+                self.requests.http3 = offers_http3(&asked);
                 let server = self.server(ledger);
                 if !std::mem::replace(&mut self.named, true) {
                     ledger.servers.tally(server, |tally| {
@@ -521,13 +518,24 @@ impl Connection {
         self.openers.data = secrets.traffic.map(|secret| secret.and_then(opener));
     }
 
+    pub fn revive(&mut self, ledger: &Ledger) {
+        self.open_early(ledger);
+        self.agree(ledger);
+    }
+
     /// It is over, or the recording is.
     pub fn finish(&mut self, ledger: &mut Ledger) {
         let closed = self.closed;
         if self.requests.count > 0 {
             self.with_desk(ledger, |requests, desk| requests.finish(closed, desk));
         }
+        let reached = self.reached();
         let quic = &mut ledger.quic;
+        if let Some(answered) = self.answered {
+            let waited = answered.saturating_sub(reached).max(0);
+            quic.answer_min_ns = Some(quic.answer_min_ns.map_or(waited, |least| least.min(waited)));
+            quic.answer_max_ns = quic.answer_max_ns.max(waited);
+        }
         quic.requests += self.requests.count;
         quic.unanswered += u64::from(self.answered.is_none());
         quic.closed += u64::from(self.unread > 0 && self.requests.count == 0);
@@ -547,6 +555,17 @@ impl Connection {
     }
 }
 
+/// Whether a hello offers HTTP/3, as in `shop.example (h3, h3-29)`, or does not say what it offers.
+fn offers_http3(asked: &str) -> bool {
+    let offers = asked.strip_suffix(')').and_then(|a| a.rsplit_once('('));
+    match offers {
+        Some((_, offers)) => offers
+            .split(", ")
+            .any(|offer| offer == "h3" || offer.starts_with("h3-")),
+        None => true,
+    }
+}
+
 /// Whether the first message of a handshake is there to its end.
 fn is_whole(message: &[u8]) -> bool {
     match *message {
@@ -554,5 +573,16 @@ fn is_whole(message: &[u8]) -> bool {
             message.len() >= 4 + (usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c))
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::offers_http3;
+
+    #[test]
+    fn only_the_offer_says_whether_it_is_http3() {
+        let told = ["shop (h3)", "(hq, h3-29)", "shop", "h3.test (doq)", "(h3x)"];
+        assert_eq!(told.map(offers_http3), [true, true, true, false, false]);
     }
 }

@@ -68,7 +68,11 @@ pub fn next<'a>(rest: &mut Rest<'a>) -> Option<Frame<'a>> {
             rest.take(16)?;
             Frame::NewId(id)
         }
-        0x1c | 0x1d => Frame::Close,
+        // Its reason follows, and nothing else.
+        0x1c | 0x1d => {
+            rest.0 = &[];
+            Frame::Close
+        }
         0x1e => Frame::Done,
         0x01 | 0x1f | 0xac => Frame::Other,
         0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => other(rest, 1)?,
@@ -155,6 +159,10 @@ mod tests {
             Frame::Done,
         ];
         assert_eq!(seen, expected);
+        // The reasons of a close are no frames: here STREAM_LIMIT_ERROR, because of stream 8.
+        let mut rest = Rest(b"\x1c\x04\x08\0\0");
+        assert_eq!(next(&mut rest), Some(Frame::Close));
+        assert_eq!(next(&mut rest), None);
         for damaged in [&b"\x02\x01\0\0\x02"[..], b"\x06\0\x09a", b"\x18\0\0\x15"] {
             assert_eq!(next(&mut Rest(damaged)), None);
         }

@@ -30,6 +30,8 @@ use packet::{first, Header, Id, Kind};
 
 /// Connections that are followed at once. When there are more, the more silent half is given up.
 const CONNECTIONS: usize = 1 << 13;
+/// Ids of so many bytes are hardly ever equal by chance.
+const DISTINCT: usize = 4;
 /// Packets of one datagram.
 const COALESCED_MAX: usize = 16;
 
@@ -100,17 +102,17 @@ pub fn read_plain<'p>(payloads: impl IntoIterator<Item = (Side, bool, &'p [u8])>
 }
 
 fn ends(segment: &Segment<'_>) -> (Endpoint, Endpoint) {
-    let (from, to) = (segment.from, segment.to);
-    (from.min(to), from.max(to))
+    both(segment.from, segment.to)
+}
+
+fn both(one: Endpoint, other: Endpoint) -> (Endpoint, Endpoint) {
+    (one.min(other), one.max(other))
 }
 
 impl Quic {
     pub fn datagram(&mut self, segment: &Segment<'_>, ledger: &mut Ledger) {
         let mut rest = segment.payload;
         for _ in 0..COALESCED_MAX {
-            if rest.is_empty() {
-                return;
-            }
             let Some((header, len)) = first(rest) else {
                 break;
             };
@@ -206,15 +208,18 @@ impl Quic {
         Some((serial, side, connection))
     }
 
-    /// The longest known id in a short header: its length, and its connection.
+    /// The longest known id in a short header: its length, and its connection. A short id is found by chance in the packets
+    /// of others, so that it counts only at the ends of its connection.
     fn known_id(&self, packet: &[u8], segment: &Segment<'_>) -> Option<(usize, u32)> {
+        let here = self.by_ends.get(&ends(segment)).copied();
         (1..=20)
             .rev()
             .filter(|len| self.lengths >> len & 1 == 1)
             .find_map(|len| {
                 let id = Id::of(packet.get(1..=len)?)?;
                 let by_id = |end| self.by_id.get(&(id, end)).map(|&serial| (len, serial));
-                by_id(segment.to).or_else(|| by_id(segment.from))
+                let found = by_id(segment.to).or_else(|| by_id(segment.from));
+                found.filter(|&(len, serial)| len >= DISTINCT || here == Some(serial))
             })
     }
 
@@ -310,7 +315,13 @@ impl Quic {
         let genuine = payload.is_some() || !connection.has_keys();
         if far != connection.client && level == Level::Data && genuine {
             ledger.quic.migrations += 1;
-            connection.client = far;
+            // Packets to the last address may still come. Those before it would fill the memory.
+            if let Some(before) = connection.move_to(far) {
+                let before = both(before, connection.server);
+                if self.by_ends.get(&before) == Some(&serial) {
+                    self.by_ends.remove(&before);
+                }
+            }
             self.by_ends.insert(ends(segment), serial);
         }
         connection.packet(side, level, payload, segment.time, ledger);
@@ -345,6 +356,13 @@ impl Quic {
         let open = &self.open;
         self.by_id.retain(|_, serial| open.contains_key(serial));
         self.by_ends.retain(|_, serial| open.contains_key(serial));
+    }
+
+    /// Derives again what a saved state does not hold.
+    pub fn revive(&mut self, ledger: &Ledger) {
+        for connection in self.open.values_mut() {
+            connection.revive(ledger);
+        }
     }
 
     /// The recording is over.

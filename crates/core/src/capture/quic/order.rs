@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 const PIECES_MAX: usize = 256;
 /// Ranges of a set.
 const RANGES_MAX: usize = 128;
+/// Packets in a row that the capture may lack.
+const UNSEEN_MAX: u64 = 1 << 16;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
@@ -150,6 +152,32 @@ impl Ranges {
             }
         }
         count
+    }
+}
+
+/// Packet numbers that one side has used in one space.
+#[derive(Default, Deserialize, Serialize)]
+pub struct Numbers {
+    pub seen: Ranges,
+    /// Those that must be acknowledged: packets with acknowledgements alone need not be.
+    pub asking: Ranges,
+    pub acked: Ranges,
+}
+
+impl Numbers {
+    /// Nobody sends numbers that are far from the captured ones: who acknowledges them invents them.
+    pub fn acknowledge(&mut self, ranges: &[(u64, u64)]) {
+        let Some((least, most)) = self.seen.smallest().zip(self.seen.largest()) else {
+            return;
+        };
+        let least = least.saturating_sub(UNSEEN_MAX);
+        let most = most.saturating_add(UNSEEN_MAX);
+        for &(from, to) in ranges.iter().rev() {
+            let (from, to) = (from.max(least), to.min(most));
+            if from <= to {
+                self.acked.add(from, to);
+            }
+        }
     }
 }
 

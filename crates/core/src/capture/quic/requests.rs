@@ -45,14 +45,22 @@ struct Half {
     order: Order,
     frames: Frames,
     bytes: u64,
-    fields: Option<Fields>,
     /// Its last section refers to entries that are still to come.
     blocked: Option<Vec<u8>>,
+}
+
+/// What the head of a request says. Its text is not kept: a few bytes may refer to a long one in the table.
+#[derive(Clone, Copy, Deserialize, Serialize)]
+struct Asked {
+    interaction: u32,
+    key: u64,
+    connects: bool,
 }
 
 #[derive(Deserialize, Serialize)]
 struct Exchange {
     halves: [Half; 2],
+    asked: Option<Asked>,
     /// When its first bytes were sent, and in which packet: again and again.
     tries: Vec<(i64, u64)>,
     opening: Option<Opening>,
@@ -61,6 +69,8 @@ struct Exchange {
     outcome: Outcome,
     grpc: bool,
     answered: bool,
+    /// The answer is a stream of events.
+    events: bool,
 }
 
 /// Who takes part, and where the requests go.
@@ -156,19 +166,21 @@ impl Requests {
         ids.sort_unstable();
         for id in ids {
             if let Some(exchange) = self.open.get_mut(&id) {
-                exchange.read_blocked(side, &self.tables[index(side)]);
+                exchange.read_blocked(side, &self.tables[index(side)], desk.ledger);
             }
             self.close_if_over(id, desk);
         }
     }
 
     fn exchange(&mut self, side: Side, part: Part<'_>, desk: &mut Desk<'_>) -> bool {
-        let ordinal = part.id >> 2;
-        if self.closed.has(ordinal) {
-            return false;
-        }
-        if !self.open.contains_key(&part.id) && !self.begin(side, part, desk) {
-            return true;
+        // The set of those that are closed forgets old gaps, in which others may still be open.
+        if !self.open.contains_key(&part.id) {
+            if self.closed.has(part.id >> 2) {
+                return false;
+            }
+            if !self.begin(side, part, desk) {
+                return true;
+            }
         }
         let blocked = self.open.values().filter(|open| open.is_blocked()).count();
         let Some(exchange) = self.open.get_mut(&part.id) else {
@@ -186,6 +198,7 @@ impl Requests {
                 None
             },
             http3,
+            desk.ledger,
         );
         self.close_if_over(part.id, desk);
         new
@@ -206,6 +219,7 @@ impl Requests {
             part.id,
             Exchange {
                 halves: Default::default(),
+                asked: None,
                 tries: Vec::new(),
                 opening: opening.filter(waited),
                 first_byte: NO_TIME,
@@ -213,6 +227,7 @@ impl Requests {
                 outcome: Outcome::Ok,
                 grpc: false,
                 answered: false,
+                events: false,
             },
         );
         self.count += 1;
@@ -237,16 +252,10 @@ impl Requests {
 
     fn close_if_over(&mut self, id: u64, desk: &mut Desk<'_>) {
         let over = |open: &Exchange| {
-            let [asked, answer] = &open.halves;
             // What follows on a stream of events or in a tunnel comes when somebody has news.
-            let connects = asked
-                .fields
-                .as_ref()
-                .is_some_and(|fields| fields.connects());
-            let lasts = open.answered
-                && (connects && open.outcome == Outcome::Ok
-                    || answer.fields.as_ref().is_some_and(|f| f.events));
-            (answer.order.is_whole() || lasts) && !open.is_blocked()
+            let connects = open.asked.is_some_and(|asked| asked.connects);
+            let lasts = open.answered && (connects && open.outcome == Outcome::Ok || open.events);
+            (open.halves[1].order.is_whole() || lasts) && !open.is_blocked()
         };
         if self.open.get(&id).is_some_and(over) {
             self.close(id, None, desk);
@@ -259,7 +268,7 @@ impl Requests {
         };
         self.closed.add(id >> 2, id >> 2);
         for side in [Side::Client, Side::Server] {
-            exchange.read_blocked(side, &self.tables[index(side)]);
+            exchange.read_blocked(side, &self.tables[index(side)], desk.ledger);
         }
         let read = exchange.answered || !self.http3;
         let status = status.unwrap_or(match read {
@@ -322,6 +331,7 @@ impl Exchange {
         part: Part<'_>,
         mut section: impl FnMut(&mut Half, Vec<u8>) -> Option<Fields>,
         http3: bool,
+        ledger: &mut Ledger,
     ) -> bool {
         if side == Side::Client && part.offset == 0 && self.tries.len() < TRIES_MAX {
             self.tries.push((part.time, part.number));
@@ -356,26 +366,32 @@ impl Exchange {
             }
         }
         for fields in read {
-            self.learn(side, fields);
+            self.learn(side, fields, ledger);
         }
         new || part.bytes.is_empty()
     }
 
-    fn read_blocked(&mut self, side: Side, table: &Table) {
+    fn read_blocked(&mut self, side: Side, table: &Table, ledger: &mut Ledger) {
         if let Some(section) = self.halves[index(side)].blocked.take() {
-            self.learn(side, read(table, &section));
+            self.learn(side, read(table, &section), ledger);
         }
     }
 
     /// A head, or trailers.
-    fn learn(&mut self, side: Side, fields: Fields) {
+    fn learn(&mut self, side: Side, fields: Fields, ledger: &mut Ledger) {
         if side == Side::Client {
-            self.halves[0].fields.get_or_insert(fields);
+            self.asked.get_or_insert_with(|| Asked {
+                interaction: ledger.interaction(fields.raw()),
+                key: path_key(&fields.target),
+                connects: fields.connects(),
+            });
             return;
         }
         if matches!(fields.status, Some(100..=199)) {
             return;
         }
+        // Trailers have no type.
+        self.events |= fields.events && !self.answered;
         self.answered |= fields.status.is_some();
         self.grpc |= fields.grpc;
         if let Some(code @ 400..) = fields.status {
@@ -384,7 +400,6 @@ impl Exchange {
         if let Some(value) = fields.grpc_status.as_deref().filter(|_| self.grpc) {
             self.outcome = codes::grpc(value);
         }
-        self.halves[1].fields.get_or_insert(fields);
     }
 
     /// The first bytes that the server has acknowledged, as a position in `tries`; the earlier ones were lost.
@@ -411,16 +426,17 @@ impl Exchange {
             (0, Some(opening)) => opening.arrival(begun),
             _ => came,
         };
-        let asked = self.halves[0].fields.as_ref();
+        let asked = self.asked;
         let visit = Visit {
             visit: NO_ID,
             server: desk.server,
             caller: desk.caller,
             connection: desk.connection,
-            interaction: desk
-                .ledger
-                .interaction(asked.map_or(Raw::Unknown, Fields::raw)),
-            key: asked.map_or(0, |fields| path_key(&fields.target)),
+            interaction: match asked {
+                Some(asked) => asked.interaction,
+                None => desk.ledger.interaction(Raw::Unknown),
+            },
+            key: asked.map_or(0, |asked| asked.key),
             sent: opening.map_or(begun, |opening| opening.sent),
             connected: opening.map_or(NO_TIME, |opening| opening.connected),
             arrival,
@@ -447,5 +463,53 @@ impl Exchange {
             let since = tally.unfinished_since.unwrap_or(sent);
             tally.unfinished_since = Some(since.min(sent));
         });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_refer_to_a_long_path_keep_none_of_it() {
+        let (mut ledger, acked) = (Ledger::default(), Ranges::default());
+        let mut desk = Desk {
+            ledger: &mut ledger,
+            server: 0,
+            caller: 0,
+            connection: 0,
+            acked: &acked,
+        };
+        let mut requests = Requests {
+            http3: true,
+            ..Requests::default()
+        };
+        let part = |id, bytes| Part {
+            id,
+            offset: 0,
+            bytes,
+            ends: id != 2,
+            time: 0,
+            number: id,
+        };
+        // The stream of instructions inserts a path of 30,000 bytes: 127 + 29,873.
+        let path = [b"/".to_vec(), b"a".repeat(29_999)].concat();
+        let entry = [&b"\x02\xc1\x7f\xb1\xe9\x01"[..], &path].concat();
+        requests.part(Side::Client, part(2, &entry), &mut desk);
+        for number in 0..100 {
+            let head = part(4 * number, b"\x01\x04\x02\0\x80\xd1");
+            assert!(requests.part(Side::Client, head, &mut desk));
+        }
+        assert!(crate::saved::bytes(&requests).unwrap().len() < 10 * path.len());
+        for number in 0..100 {
+            let head = part(4 * number, b"\x01\x03\0\0\xd9");
+            requests.part(Side::Server, head, &mut desk);
+        }
+        let named = |visit: &Visit| visit.key == path_key(&path);
+        assert_eq!(
+            ledger.visits.iter().filter(|visit| named(visit)).count(),
+            100
+        );
     }
 }

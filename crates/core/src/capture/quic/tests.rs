@@ -6,7 +6,10 @@ use super::super::flow::Flow;
 use super::super::ledger::Ledger;
 use super::super::merge::{segments, SourceOptions};
 use super::super::tls::Keys;
+use super::super::wire::Side;
 use super::super::Segment;
+use super::connection::{Connection, Level};
+use super::packet::Id;
 
 /// By the printed sets of numbers: 4, 14 and 22 of the server's packets on three connections.
 const LOST: u64 = 40;
@@ -107,19 +110,27 @@ fn lost_packets_are_those_that_were_never_acknowledged() {
 
 #[test]
 fn a_reading_that_was_saved_goes_on() {
-    let (all, whole) = (recorded(), read(recorded(), false));
-    let mut flow = Flow::new(Ledger::default());
-    for datagram in &all[..all.len() / 2] {
-        flow.segment(datagram);
+    for secrets in [false, true] {
+        let (all, whole) = (recorded(), read(recorded(), secrets));
+        let keys = match secrets {
+            true => Keys::of_file(&path("quic.keys")).unwrap(),
+            false => Keys::default(),
+        };
+        let mut flow = Flow::new(Ledger::default());
+        flow.ledger.keys = keys.clone();
+        for datagram in &all[..all.len() / 2] {
+            flow.segment(datagram);
+        }
+        let mut flow: Flow = crate::saved::value(&crate::saved::bytes(&flow).unwrap()).unwrap();
+        flow.revive(Default::default(), &keys);
+        for datagram in &all[all.len() / 2..] {
+            flow.segment(datagram);
+        }
+        flow.finish();
+        assert_eq!(flow.ledger.quic, whole.quic);
+        assert_eq!(flow.ledger.drops, whole.drops);
+        assert_eq!(flow.ledger.visits.len(), whole.visits.len());
     }
-    let mut flow: Flow = crate::saved::value(&crate::saved::bytes(&flow).unwrap()).unwrap();
-    flow.revive(Default::default(), &Keys::default());
-    for datagram in &all[all.len() / 2..] {
-        flow.segment(datagram);
-    }
-    flow.finish();
-    assert_eq!(flow.ledger.quic, whole.quic);
-    assert_eq!(flow.ledger.drops, whole.drops);
 }
 
 #[test]
@@ -198,4 +209,113 @@ fn a_flood_of_connections_fills_no_memory() {
         assert!(quic.open.len() <= super::CONNECTIONS);
     }
     assert!(ledger.quic.evicted > 0 && quic.by_id.len() <= 2 * super::CONNECTIONS);
+}
+
+/// Two connections of other clients, without secrets.
+fn two() -> (super::Quic, Ledger, Segment<'static>) {
+    let (mut quic, mut ledger) = (super::Quic::default(), Ledger::default());
+    let mut first = recorded().swap_remove(0);
+    for port in [1, 2] {
+        // As if each had drawn an id of its own.
+        quic.by_id.clear();
+        first.from.port = port;
+        quic.datagram(&first, &mut ledger);
+    }
+    assert_eq!(ledger.quic.connections, 2);
+    (quic, ledger, first)
+}
+
+#[test]
+fn a_client_that_moves_all_the_time_fills_no_memory() {
+    let (mut quic, mut ledger, first) = two();
+    let id = quic.open.values().next().unwrap().ids[0];
+    let moved = [&b"\x40"[..], id.bytes(), &[7; 40]].concat();
+    for port in 3..1000 {
+        let mut datagram = first.clone();
+        (datagram.from.port, datagram.payload) = (port, &moved);
+        quic.datagram(&datagram, &mut ledger);
+    }
+    assert_eq!(ledger.quic.migrations, 997);
+    assert!(quic.by_ends.len() <= 4, "{}", quic.by_ends.len());
+}
+
+#[test]
+fn a_short_id_takes_no_packets_of_others() {
+    let (mut quic, _, mut segment) = two();
+    let here = quic.by_ends[&super::ends(&segment)];
+    let other = *quic.open.keys().find(|&&serial| serial != here).unwrap();
+    quic.know(other, Id::of(b"x").unwrap());
+    assert_eq!(quic.known_id(b"\x40x1234567", &segment), None);
+    segment.from.port = 1;
+    assert_eq!(quic.known_id(b"\x40x1234567", &segment), Some((1, other)));
+}
+
+#[test]
+fn datagrams_with_a_short_header_are_cut_too() {
+    let (mut datagrams, mut cut) = (recorded(), 0);
+    // Without secrets, nobody knows the ids that a client has after its move.
+    let mut known = std::collections::HashSet::new();
+    for datagram in &mut datagrams {
+        if datagram.payload[0] & 0x80 != 0 {
+            known.insert(super::ends(datagram));
+        } else if datagram.payload.len() > 60 {
+            datagram.payload = &datagram.payload[..60];
+            cut += u64::from(known.contains(&super::ends(datagram)));
+        }
+    }
+    assert!(cut > 0);
+    assert_eq!(read(datagrams, false).quic.cut, cut);
+}
+
+#[test]
+fn invented_acknowledgements_count_as_nothing() {
+    let all = [&b"\x02"[..], &[0xff; 8], b"\0\0", &[0xff; 8]].concat();
+    let payloads = [
+        (Side::Client, &b"\x01"[..]),
+        (Side::Server, &all),
+        (Side::Client, &all),
+    ];
+    let ledger = super::read_plain(payloads.map(|(side, payload)| (side, true, payload)));
+    assert!(ledger.quic.packets_unseen < 1 << 18, "{:?}", ledger.quic);
+}
+
+#[test]
+fn a_late_answer_is_one_to_the_hello_that_it_acknowledges() {
+    let mut ledger = Ledger::default();
+    let first = recorded().swap_remove(0);
+    let mut connection = Connection::new(first.from, first.to, 1, Id::default(), 0);
+    let hello = b"\x06\0\x01\x01";
+    let mut send = |side, number, payload: &[u8], milliseconds: i64| {
+        let opened = Some((number, payload));
+        connection.packet(
+            side,
+            Level::Initial,
+            opened,
+            milliseconds * 1_000_000,
+            &mut ledger,
+        );
+    };
+    send(Side::Client, 0, hello, 0);
+    send(Side::Client, 1, hello, 1000);
+    send(Side::Server, 0, b"\x02\0\0\0\0", 1500);
+    connection.finish(&mut ledger);
+    assert_eq!((ledger.quic.repeated, ledger.quic.initials_lost), (1, 0));
+    assert_eq!(ledger.quic.answer_max_ns, 1_500_000_000);
+}
+
+/// More requests stay open between others than the set of closed ones has ranges.
+#[test]
+fn slow_requests_between_fast_ones_are_found_when_they_end() {
+    let whole = |id: u16| [&[0x0b][..], &(0x4000 | id).to_be_bytes(), b"\x01x"].concat();
+    let fast = (0..300).filter(|number| number % 2 == 0);
+    let slow = (0..300).filter(|number| number % 2 == 1);
+    let answers: Vec<Vec<u8>> = fast.chain(slow).map(|number| whole(4 * number)).collect();
+    let asked: Vec<Vec<u8>> = (0..300).map(|number| whole(4 * number)).collect();
+    let asked = asked
+        .iter()
+        .map(|payload| (Side::Client, false, &payload[..]));
+    let answers = answers
+        .iter()
+        .map(|payload| (Side::Server, false, &payload[..]));
+    assert_eq!(super::read_plain(asked.chain(answers)).visits.len(), 300);
 }
