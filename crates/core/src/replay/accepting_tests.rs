@@ -100,3 +100,35 @@ fn a_stopped_server_accepts_nothing() {
         [0, 0, 0]
     );
 }
+
+#[test]
+fn an_acceptor_has_its_turn_while_the_running_visit_waits_for_a_call() {
+    let mut found = visits(&[(0, 1010), (5, 20), (10, 1005)]);
+    (found.server, found.parent) = (vec![0, 0, 1], vec![-1, -1, 0]);
+    let limits = Limits {
+        slice: 1e9,
+        ..one_core()
+    };
+    let system = System::of(found, vec![limits, one_core()]);
+    let one = [full(), full()];
+    let out = system.run(&one, &one, &[]);
+    assert!(out.departure[1] < 30 * MS, "the CPU is free");
+    assert!(out.departure[0] >= 1000 * MS);
+}
+
+#[test]
+fn visits_on_kept_connections_take_no_turn_of_the_acceptor() {
+    let mut found: Vec<(i64, i64)> = (0..100).map(|i| (i, i + 50)).collect();
+    found.push((20, 70));
+    let run = |slice: f64| {
+        let limits = Limits {
+            slice,
+            ..one_core()
+        };
+        let mut system = System::of(visits(&found), vec![limits]);
+        system.may_drop[..100].fill(false);
+        system.run(&[full()], &[full()], &[]).departure[100]
+    };
+    let (first, in_turn) = (run(0.0), run(0.1 * MS as f64));
+    assert!(in_turn < first + 20 * MS, "{first} {in_turn}");
+}

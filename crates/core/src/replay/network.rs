@@ -329,7 +329,10 @@ impl<'a> State<'a> {
             }
         } else {
             self.starts(visit, now);
-            self.ends_turn(place);
+            // Nobody accepts a visit on a kept connection.
+            if self.net.may_drop[visit as usize] {
+                self.ends_turn(place);
+            }
         }
     }
 
@@ -445,6 +448,10 @@ impl<'a> State<'a> {
         }
         self.look_ahead(place);
         self.goes_on(job.visit, now);
+        // The job that has ended may be the last that the thread that accepts waited for.
+        if self.net.limits[place].slice > 0.0 {
+            self.takes_next(place, now);
+        }
     }
 
     /// What each job at a server attains per nanosecond at full speed.

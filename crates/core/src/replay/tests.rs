@@ -28,7 +28,7 @@ fn grid() -> Grid {
 pub(super) struct System {
     visits: Visits,
     limits: Vec<Limits>,
-    may_drop: Vec<bool>,
+    pub(super) may_drop: Vec<bool>,
     follows: Vec<i64>,
     repeats: Vec<i64>,
     pool: Vec<u32>,
