@@ -82,6 +82,9 @@ LOSSES = re.compile(
         for sentence in (
             LEFT_OUT,
             "bytes after a break",
+            "first values, whose interval is unknown",
+            "moments of a CPU without idle, wait or steal",
+            "rows without a number, a measurement or a time",
             "bytes missing in holes of the capture",
             "bytes that could not be read",
             "calls between further pairs of servers",
