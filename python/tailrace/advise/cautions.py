@@ -139,7 +139,7 @@ def _if_shared(one: Ranked, tiers: Sequence[str], trials: Trials) -> Ranked:
         f"The recording does not show whether callers have a pool for each server of {words.name(tiers[0])}. If all "
         f"share one, {words.count(vlrt)} requests take 1 s or more."
     )
-    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
+    return _reaching(one, vlrt, caution, trials)
 
 
 def _if_polled(one: Ranked, calls: Sequence[tuple[str, str]], trials: Trials) -> Ranked:
@@ -156,7 +156,7 @@ def _if_polled(one: Ranked, calls: Sequence[tuple[str, str]], trials: Trials) ->
         f"If {first} is mod_jk, requests that find no free connection to {called} look again every 100 ms, and later "
         f"ones overtake them: then {words.count(vlrt)} requests take 1 s or more."
     )
-    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
+    return _reaching(one, vlrt, caution, trials)
 
 
 def _if_accounted_for(one: Ranked, trials: Trials) -> Ranked:
@@ -173,7 +173,7 @@ def _if_accounted_for(one: Ranked, trials: Trials) -> Ranked:
         f"The recording does not show why {words.name(unknown[0].place)} lost capacity. If the change ends "
         f"that, too, {words.count(vlrt)} requests take 1 s or more."
     )
-    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
+    return _reaching(one, vlrt, caution, trials)
 
 
 def _if_governed(one: Ranked, governors: Mapping[str, Mapping[str, Any]], trials: Trials) -> Ranked:
@@ -193,7 +193,7 @@ def _if_governed(one: Ranked, governors: Mapping[str, Mapping[str, Any]], trials
         f"The clock rate of {words.name(next(iter(mine)))} is as recorded. If it follows the load as its governor did, "
         f"{words.count(vlrt)} requests take 1 s or more."
     )
-    return _reaching(one, vlrt, f"{one.caution} {caution}".strip(), trials)
+    return _reaching(one, vlrt, caution, trials)
 
 
 def _more(one: Ranked, experiment: Experiment, question: str, trials: Trials) -> int | None:
@@ -219,5 +219,6 @@ def _simulated(one: Ranked, experiment: Experiment, question: str, trials: Trial
 
 
 def _reaching(one: Ranked, vlrt: int, caution: str, trials: Trials) -> Ranked:
+    """The change with an interval that reaches this number, and with the caution behind earlier ones."""
     effect = replace(one.effect, vlrt=reaching(one.effect.vlrt, vlrt, trials.spread))
-    return replace(one, caution=caution, effect=effect)
+    return replace(one, caution=f"{one.caution} {caution}".strip(), effect=effect)

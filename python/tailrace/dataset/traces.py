@@ -17,6 +17,7 @@ KIND = "trace"
 TRACES_MAX = 128
 """OpenTelemetry keeps so many links of a span unless told otherwise."""
 _ROWS_MAX = 100_000
+"""Events that are read: the first ones."""
 _DETAIL = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})")
 
 
@@ -32,7 +33,8 @@ class Traced:
 
 
 def traces(dataset: Dataset, least_ns: int) -> list[Traced]:
-    """Those of visits that last `least_ns` or longer: one for each trace, its longest visit; the longest first.
+    """Those of the first `_ROWS_MAX` visits that last `least_ns` or longer: one for each trace, its longest visit; the
+    longest first.
     Details that are no ids are left out, because a run folder may come from a stranger."""
     lasted = pl.col("end") - pl.col("begin")
     rows = (

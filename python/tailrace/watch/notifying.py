@@ -92,11 +92,7 @@ class Notifier:
 
     def failures(self) -> list[str]:
         """What failed since the last call, in sentences."""
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._failures.get_nowait())
-        return found
+        return posting.drained(self._failures)
 
     def close(self) -> None:
         """Wait a bounded time for the messages that are still to be sent."""

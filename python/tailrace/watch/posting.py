@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import time
 import urllib.error
 import urllib.request
@@ -73,6 +74,15 @@ def _body(answer: HTTPResponse) -> bytes:
         while len(read) < ANSWER_MAX and time.monotonic() < end and (part := answer.read1(ANSWER_MAX - len(read))):
             read += part
     return read
+
+
+def drained(said: queue.Queue[str] | queue.SimpleQueue[str]) -> list[str]:
+    """What a thread has put into the queue until now."""
+    found = []
+    with suppress(queue.Empty):
+        while True:
+            found.append(said.get_nowait())
+    return found
 
 
 def tried(send: Callable[[], object], pause: Callable[[float], object], tries: int = TRIES) -> str | None:

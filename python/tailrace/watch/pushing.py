@@ -73,11 +73,7 @@ class Pusher:
 
     def failures(self) -> list[str]:
         """What failed since the last call, in sentences."""
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._failures.get_nowait())
-        return found
+        return posting.drained(self._failures)
 
     def close(self) -> None:
         """Send the newest metrics once more; wait a bounded time for that."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.reproduced import is_reproduced
+from tailrace.diagnosis.ledger.reproduced import TOLERATED, is_reproduced
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT
@@ -70,17 +70,19 @@ def _takes_turns(removable: Removable, servers: list[int], owner: NDArray[np.int
         found: list[int] = np.bincount(owner[again & (owner >= 0)], minlength=len(counts)).tolist()
         return found
 
-    def apart() -> float:
-        return sum(one * abs(log((other + 2) / (one + 2))) for one, other in zip(counts, replayed(), strict=True))
+    def apart(found: list[int]) -> float:
+        both = zip(counts, found, strict=True)
+        return sum(one * abs(log((other + TOLERATED) / (one + TOLERATED))) for one, other in both)
 
-    if all(map(is_reproduced, counts, replayed())):
+    found = replayed()
+    if all(map(is_reproduced, counts, found)):
         return
-    fewest = apart()
+    fewest = apart(found)
     for server in servers:
         best = 0
         for slice_ns in SLICES_NS:
             replay.accept_in_turn(server, slice_ns)
-            if (now := apart()) < fewest:
+            if (now := apart(replayed())) < fewest:
                 fewest, best = now, slice_ns
         replay.accept_in_turn(server, best)
 
