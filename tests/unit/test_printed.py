@@ -262,3 +262,31 @@ def test_percentages_of_telegraf_are_bounded(tmp_path: Path, monkeypatch: pytest
     run = readers.read(tmp_path / "cpu")
     assert run.manifest.rows["samples"] == 66, "of 22 lines"
     assert any("64 samples were read" in note for note in run.manifest.notes)
+
+
+@pytest.mark.parametrize(("suffix", "metric"), [("/cpu0", "cpu_busy"), ("", "cpu_busy"), ("", "disk_busy")])
+def test_counters_that_jump_by_damage_show_no_full_cpu_or_disk(tmp_path: Path, suffix: str, metric: str) -> None:
+    lines = []
+    for second in range(4):
+        jump = 10**9 if second == 2 else 0
+        for core in ("0", "1"):
+            lines += [
+                f'node_cpu_seconds_total{{cpu="{core}",mode="user"}} {second * 0.5 + jump} {1795193340 + second}',
+                f'node_cpu_seconds_total{{cpu="{core}",mode="idle"}} {second * 0.5} {1795193340 + second}',
+            ]
+        lines.append(f'node_disk_io_time_seconds_total{{device="sda"}} {second * 0.5 + jump} {1795193340 + second}')
+    (tmp_path / "node.txt").write_text("# TYPE node_cpu_seconds_total counter\n" + "\n".join(lines) + "\n# EOF\n")
+    found = values(f"app={tmp_path / 'node.txt'}", metric, f"app{suffix}")
+    assert [value for _, value in found] == [0.5]
+
+
+def test_seconds_of_all_cpus_together_are_shares_of_their_whole(tmp_path: Path) -> None:
+    """`sum by (mode)` of four CPUs: 3 busy seconds of 4 in each second."""
+    lines = [
+        f'node_cpu_seconds_total{{mode="{mode}"}} {second * rate} {1795193340 + second}'
+        for second in range(3)
+        for mode, rate in (("user", 2.5), ("system", 0.5), ("idle", 0.8), ("iowait", 0.2))
+    ]
+    (tmp_path / "node.txt").write_text("# TYPE node_cpu_seconds_total counter\n" + "\n".join(lines) + "\n# EOF\n")
+    found = values(f"app={tmp_path / 'node.txt'}", "cpu_busy", "app")
+    assert [value for _, value in found] == [0.75, 0.75]

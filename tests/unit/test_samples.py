@@ -118,6 +118,18 @@ def test_what_may_be_cores_or_percent_is_kept_out_of_the_diagnosis(tmp_path: Pat
     assert any("neither a share" in note for note in notes)
 
 
+def test_one_damaged_number_does_not_change_the_unit_of_the_others(tmp_path: Path) -> None:
+    frame, notes = shares(tmp_path, ("cpu_busy", 0.5), ("cpu_busy", 5e11), ("cpu_iowait", 0.1), ("cpu_steal", -3.0))
+    assert frame.get_column("value").to_list() == [0.5, 0.1]
+    assert any("2 values are larger than any share" in note for note in notes)
+
+
+def test_percent_of_one_cpu_is_no_share_of_all(tmp_path: Path) -> None:
+    frame, notes = shares(tmp_path, ("cpu_percent", 380.0), ("cpu_percent", 40.0), ("accept_queue", -1.0))
+    assert frame.get_column("value").to_list() == [0.4, -1.0]
+    assert any("is their unit CPUs?" in note for note in notes)
+
+
 def test_damaged_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     good = "1795193376.05,web,cpu_busy,0.5\n"
     bad = "17951933XX,web,cpu_busy,0.5\n1795193376.1\n"

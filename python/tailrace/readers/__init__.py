@@ -113,7 +113,7 @@ READERS: tuple[Reader, ...] = (
     Reader("InfluxDB line protocol", influx.sniff, _one(influx.read)),
     Reader("HdrHistogram log", histograms.sniff, _one(histograms.read)),
     Reader("Locust history", locust.sniff, _one(locust.read)),
-    Reader("Netdata", netdata.sniff, _one(netdata.read)),
+    Reader("Netdata", netdata.sniff, netdata.read, netdata.together),
     Reader("sockets", sockets.sniff, _one(sockets.read)),
     Reader("flight recording of a JVM", jfr.sniff, _one(jfr.read)),
     Reader("scheduler trace", sched.sniff, _one(sched.read), began=True),

@@ -58,7 +58,7 @@ def read(source: Source) -> Found:
         if row.label in _DISKS:
             busy, key = row.values[1], (place, moment, interval)
             if busy is not None:
-                disks[key] = max(disks.get(key, 0.0), min(busy / row.seconds / 1000, 1.0))
+                disks[key] = max(disks.get(key, 0.0), busy / row.seconds / 1000)
         for suffix, metric, value in _metrics(row.label, row.values, row.seconds):
             samples.add(moment, interval, place + suffix, metric, value)
         if samples.full:
@@ -67,7 +67,7 @@ def read(source: Source) -> Found:
             found.filled(source.path.name, len(disks), "moments")
             break
     for (place, moment, interval), busy in disks.items():
-        samples.add(moment, interval, place, "disk_busy", round(busy, 9))
+        samples.add(moment, interval, place, "disk_busy", busy)
     samples.into(found, source, "there is no sample of CPU, context switches or disks in it", whole_seconds=True)
     return found
 
@@ -136,6 +136,6 @@ def _metrics(label: str, values: list[float | None], seconds: float) -> Iterator
     system, user, nice, _, wait, irq, soft, steal = ticks
     whole = hertz * cores * seconds
     if whole > 0:
-        yield suffix, "cpu_busy", round(min((system + user + nice + irq + soft) / whole, 1.0), 9)
-        yield suffix, "cpu_iowait", round(wait / whole, 9)
-        yield suffix, "cpu_steal", round(steal / whole, 9)
+        yield suffix, "cpu_busy", (system + user + nice + irq + soft) / whole
+        yield suffix, "cpu_iowait", wait / whole
+        yield suffix, "cpu_steal", steal / whole

@@ -99,7 +99,7 @@ def read(sources: Sequence[Source]) -> Found:
             skipped.append(title)
     _cpus(samples, found, modes)
     for (place, moment, interval), share in busiest.items():
-        samples.add(moment, interval, place, "disk_busy", round(min(share, 1.0), 9))
+        samples.add(moment, interval, place, "disk_busy", share)
     if skipped and len(skipped) == len(sources):
         said = f"it is a file of collectd's csv plugin, and {_READ}"
         raise InputError(sources[0].path, said, "pass the files of these folders, like HOST/cpu-0/cpu-idle-DATE")
@@ -156,10 +156,10 @@ def _cpus(samples: Sampled, found: Found, modes: Modes) -> None:
         if any(share > _FULL for share in shares.values()):
             samples.unusable += 1
         elif "idle" in shares and shares.keys() >= needed[place]:
-            busy = max(0.0, min((100 - shares["idle"] - waits - stolen) / 100, 1.0))
-            samples.add(moment, None, place, "cpu_busy", round(busy, 9))
+            busy = (100 - shares["idle"] - waits - stolen) / 100
+            samples.add(moment, None, place, "cpu_busy", max(0.0, busy))
         elif "idle" in needed[place]:
             found.lose("moments of a CPU without idle, wait or steal", 1)
         for mode_name, metric in (("wait", "cpu_iowait"), ("steal", "cpu_steal")):
             if shares.get(mode_name, _FULL + 1) <= _FULL:
-                samples.add(moment, None, place, metric, round(min(shares[mode_name] / 100, 1.0), 9))
+                samples.add(moment, None, place, metric, shares[mode_name] / 100)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from tailrace.readers import room
+from tailrace.readers import metrics, room
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source
 from tailrace.units import SECOND
@@ -189,40 +189,67 @@ def _levels(samples: Sampled, place: str, rule: Rule, series: Mapping[str, list[
 
 def _grown(samples: Sampled, place: str, rule: Rule, series: Mapping[str, list[tuple[int, float]]]) -> None:
     found: dict[tuple[int, int], float] = {}
+    damaged: set[tuple[int, int]] = set()
     for points in series.values():
         for moment, interval, growth in _growth(points):
             key, value = (moment, interval), growth * rule.scale
+            if rule.kind != "count":
+                share = metrics.share(value * SECOND / interval)
+                if share is None:
+                    samples.unusable += 1
+                    damaged.add(key)
+                    continue
+                value = share
             old = found.get(key, 0.0)
             found[key] = max(old, value) if rule.kind == "busiest" else old + value
     for (moment, interval), value in found.items():
-        share = rule.kind in ("rate", "busiest")
-        samples.add(
-            moment, interval, place, rule.metric, round(min(value * SECOND / interval, 1.0), 9) if share else value
-        )
+        if (moment, interval) not in damaged:
+            value = value if rule.kind == "count" else min(value, 1.0)
+            samples.add(moment, interval, place, rule.metric, value)
 
 
 def _cpu(samples: Sampled, place: str, series: Mapping[str, list[tuple[int, float]]]) -> None:
-    """Shares of each CPU and of all, from the seconds in each mode."""
+    """Shares of each CPU and of all, from the seconds in each mode. They need all modes that the CPU has elsewhere:
+    without one, whose counter was reset, the rest may be all or nothing of its work."""
+    needed: dict[str, set[str]] = defaultdict(set)
     spent: dict[tuple[int, int], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for name, points in series.items():
         core, _, mode = name.partition(" ")
+        needed[core].add(mode)
         for moment, interval, growth in _growth(points):
             spent[moment, interval][core][mode] = growth * SECOND / interval
     for (moment, interval), cores in spent.items():
         parts: dict[str, list[float]] = defaultdict(list)
+        damaged: set[str] = set()
         for core, modes in cores.items():
-            shares = {
-                "cpu_busy": sum(v for mode, v in modes.items() if mode not in (*_IDLE, *_IOWAIT, *_STEAL, *_GUEST)),
-                "cpu_iowait": sum(v for mode, v in modes.items() if mode in _IOWAIT),
-                "cpu_steal": sum(v for mode, v in modes.items() if mode in _STEAL),
-            }
-            for metric, value in shares.items():
-                parts[metric].append(value)
+            if not modes.keys() >= needed[core]:
+                samples.unusable += 1
+                damaged.update(("cpu_busy", "cpu_iowait", "cpu_steal"))
+                continue
+            for metric, value in _shares(core, modes).items():
+                share = metrics.share(value)
+                if share is None:
+                    samples.unusable += 1
+                    damaged.add(metric)
+                    continue
+                parts[metric].append(share)
                 if core and len(cores) > 1:
                     suffix = f"/cpu{core.removeprefix('cpu')}"
-                    samples.add(moment, interval, place + suffix, metric, round(min(value, 1.0), 9))
+                    samples.add(moment, interval, place + suffix, metric, share)
         for metric, values in parts.items():
-            samples.add(moment, interval, place, metric, round(min(sum(values) / len(values), 1.0), 9))
+            if metric not in damaged:
+                samples.add(moment, interval, place, metric, sum(values) / len(values))
+
+
+def _shares(core: str, modes: Mapping[str, float]) -> dict[str, float]:
+    """Shares of a CPU. Seconds without the name of a CPU may be those of all: then all modes together are the whole."""
+    whole = sum(value for mode, value in modes.items() if mode not in _GUEST)
+    scale = 1 / whole if not core and whole > 1 and any(mode in modes for mode in _IDLE) else 1.0
+    return {
+        "cpu_busy": scale * sum(v for mode, v in modes.items() if mode not in (*_IDLE, *_IOWAIT, *_STEAL, *_GUEST)),
+        "cpu_iowait": scale * sum(v for mode, v in modes.items() if mode in _IOWAIT),
+        "cpu_steal": scale * sum(v for mode, v in modes.items() if mode in _STEAL),
+    }
 
 
 def _throttled(
@@ -237,7 +264,7 @@ def _throttled(
     for (moment, interval), periods in grown["periods"].items():
         waited = grown["throttled"].get((moment, interval), 0.0)
         if periods > 0:
-            samples.add(moment, interval, place, "cpu_throttled", round(min(waited / periods, 1.0), 9))
+            samples.add(moment, interval, place, "cpu_throttled", waited / periods)
 
 
 _PLACES = ("instance", "host_name", "host", "hostname", "node", "pod", "container", "service_name", "name", "job")

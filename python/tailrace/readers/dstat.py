@@ -147,12 +147,12 @@ def _metrics(values: Mapping[tuple[str, str], float | None]) -> Iterator[tuple[s
         suffix = f"/cpu{core[1]}" if core else ""
         busy = [v for name in ("usr", "sys", "hiq", "siq") if (v := values.get((group, name))) is not None]
         if busy:
-            yield suffix, "cpu_busy", round(min(sum(busy) / 100, 1.0), 9)
+            yield suffix, "cpu_busy", sum(busy) / 100
         for name, metric in (("wai", "cpu_iowait"), ("stl", "cpu_steal")):
             if (value := values.get((group, name))) is not None:
-                yield suffix, metric, round(value / 100, 9)
+                yield suffix, metric, value / 100
     if (value := values.get(("procs", "run"))) is not None:
         yield "", "run_queue", value
     disks = [v for (_, name), v in values.items() if v is not None and _DISK.fullmatch(name)]
     if disks:
-        yield "", "disk_busy", round(min(max(disks) / 100, 1.0), 9)
+        yield "", "disk_busy", max(disks) / 100

@@ -85,9 +85,9 @@ def _cpu(samples: Sampled, stamp: int, place: str, tags: Mapping[str, str], fiel
     if not all(-_ROUNDED <= share <= 100 + _ROUNDED for share in (idle, waits, stolen)):
         samples.unusable += 1
         return
-    busy = round(max(0.0, min((100 - idle - waits - stolen) / 100, 1.0)), 9)
+    busy = max(0.0, (100 - idle - waits - stolen) / 100)
     for metric, value in (("cpu_busy", busy), ("cpu_iowait", waits / 100), ("cpu_steal", stolen / 100)):
-        samples.add(stamp, None, place + suffix, metric, round(value, 9))
+        samples.add(stamp, None, place + suffix, metric, value)
 
 
 def _lines(source: Source, found: Found) -> Iterator[influx_csv.Point]:

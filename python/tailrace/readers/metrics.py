@@ -22,6 +22,11 @@ from tailrace.foreign import listed
 
 _SHARE_MAX = 1.5
 _PERCENT_MIN = 16.0
+_BELOW = -0.02
+"""Shares that are computed from counters, which do not change at the same time, can be so much below 0."""
+_RATIO_MAX = 150.0
+"""A ratio may be of one CPU, and is believed up to a number of CPUs that a server has."""
+NO_SHARES = "values that no share has"
 
 _SYNONYMS = {
     "cpu_busy": "cpu cpu_usage cpu_util cpu_utilization cpu_utilisation cpu_used cpu_total cpu_load_share",
@@ -55,6 +60,12 @@ Unit = Literal["percent", "ratio", "unsaid", "none"]
 """The kind of a metric from its name; `none`: it is not a share."""
 
 
+def share(value: float) -> float | None:
+    """The share from 0 to 1; None for a value that no share has, because of damage or of another unit: a program that
+    uses four CPUs shows 400 %, which does not say how busy its CPUs were."""
+    return round(min(max(value, 0.0), 1.0), 9) if _BELOW <= value <= _SHARE_MAX else None
+
+
 def standard_name(name: str) -> tuple[str, Unit]:
     """The record's name of a metric (or its own), and the unit in its name."""
     plain = re.sub(r"[\s.\-/]+", "_", name.strip().lower())
@@ -68,18 +79,22 @@ def standard_name(name: str) -> tuple[str, Unit]:
     return known, "unsaid" if said is None else "percent" if said["percent"] else "ratio"
 
 
-def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Metrics renamed (column `metric`, text) and shares scaled to 0 to 1; and notes."""
+def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str], int]:
+    """Metrics renamed (column `metric`, text) and shares scaled to 0 to 1; notes; and how many values, which are left
+    out, no share can have."""
     names = samples.get_column("metric").cast(pl.String).unique(maintain_order=True).to_list()
     standard = {name: standard_name(name) for name in names}
-    percent_named = [name for name, (_, unit) in standard.items() if unit == "percent"]
-    shares = [name for name, (_, unit) in standard.items() if unit == "unsaid"]
+    metric = pl.col("metric").cast(pl.String)
+    percents, ratios, shares = (
+        [name for name, (_, unit) in standard.items() if unit == of] for of in ("percent", "ratio", "unsaid")
+    )
     renamed = {name: known for name, (known, _) in standard.items()}
-    divided, notes = list(percent_named), []
-    highest = samples.filter(pl.col("metric").cast(pl.String).is_in(shares)).get_column("value").max()
+    notes: list[str] = []
+    usable = pl.col("value").is_between(100 * _BELOW, 100 * _SHARE_MAX)
+    highest = samples.filter(metric.is_in(shares) & usable).get_column("value").max()
     top = float(highest) if isinstance(highest, float) else 0.0
     if top > _PERCENT_MIN:
-        divided += shares
+        percents += shares
         notes.append(f"shares reach {top:g}: {listed(sorted(shares))} are taken as percentages")
     elif top > _SHARE_MAX:
         renamed |= {name: f"{renamed[name]} (unit unknown)" for name in shares}
@@ -90,6 +105,11 @@ def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     unknown = sorted({name for name in renamed.values() if name not in METRICS and "(unit unknown)" not in name})
     if unknown:
         notes.append(f"kept, but the diagnosis does not use these metrics: {listed(unknown)}")
-    metric = pl.col("metric").cast(pl.String)
-    value = pl.when(metric.is_in(divided)).then(pl.col("value") / 100).otherwise(pl.col("value"))
-    return samples.with_columns(value=value, metric=metric.replace(renamed).cast(pl.Categorical)), notes
+    fractions = shares if top <= _SHARE_MAX else []
+    value = pl.when(metric.is_in(percents)).then(pl.col("value") / 100).otherwise(pl.col("value"))
+    most = pl.when(metric.is_in([*percents, *fractions])).then(_SHARE_MAX).when(metric.is_in(ratios)).then(_RATIO_MAX)
+    scaled = samples.with_columns(value=value).filter(most.is_null() | pl.col("value").is_between(_BELOW, most))
+    left = samples.height - scaled.height
+    if left:
+        notes.append(f"{left} values are larger than any share, or below 0, and were left out; is their unit CPUs?")
+    return scaled.with_columns(metric=metric.replace(renamed).cast(pl.Categorical)), notes, left

@@ -190,4 +190,4 @@ def _utilisation(samples: Sampled, stamp: int, place: str, modes: dict[tuple[str
         if mode not in ("idle", "wait", "iowait", "steal"):
             cores[core] += share
     if cores:
-        samples.add(stamp, None, place, "cpu_busy", round(min(sum(cores.values()) / len(cores), 1.0), 9))
+        samples.add(stamp, None, place, "cpu_busy", sum(cores.values()) / len(cores))

@@ -98,7 +98,7 @@ def read(source: Source) -> Found:
                 else:
                     rates.largest(place, SHARES[name], rate)
         for metric, share in rates.taken(place):
-            samples.add(stamp, interval, place, metric, round(min(share, 1.0), 9))
+            samples.add(stamp, interval, place, metric, share)
         for suffix, metric, share in cpu_shares(cpu):
             samples.add(stamp, interval, place + suffix, metric, share)
         if samples.full:

@@ -139,7 +139,7 @@ def _metrics(
     yield from pcp.cpu_shares(cpu)
     second = _second(cpu)
     if second and busy:
-        yield "", busy[0][0], round(min(max(rate for _, rate in busy) / second, 1.0), 9)
+        yield "", busy[0][0], max(rate for _, rate in busy) / second
 
 
 def _second(cpu: Mapping[str, Mapping[str, float]]) -> float | None:

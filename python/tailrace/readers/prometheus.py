@@ -38,7 +38,7 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def read(source: Source) -> Found:
-    found, samples, points = Found(), Sampled(), Counters()
+    found, samples, points = Found(), Sampled(standard=True), Counters()
     stem = source.path.name.split(".")[0]
     named = stem if metrics.standard_name(stem)[0] in METRICS else None
     exported = _EXPORTED.match(text_head(source.head()) or "")
@@ -66,7 +66,7 @@ def read(source: Source) -> Found:
         if samples.full or points.full:
             break
     points.into(samples, found, source)
-    samples.into(found, source, "there is no sample in it", standard=True)
+    samples.into(found, source, "there is no sample in it")
     return found
 
 

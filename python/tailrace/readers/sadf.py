@@ -185,7 +185,7 @@ def metrics_of(values: Row, seconds: float | None) -> Iterator[tuple[str, str, f
         suffix = "" if core in ("all", "-1") else f"/cpu{core}"
         busy = [share for part in _BUSY if (share := number(row.get(part))) is not None]
         if busy:
-            yield suffix, "cpu_busy", round(min(sum(busy) / 100, 1.0), 9)
+            yield suffix, "cpu_busy", sum(busy) / 100
         for part in ("iowait", "steal"):
             if part in row:
                 yield suffix, f"cpu_{part}", _times(row[part], 0.01)
@@ -199,7 +199,7 @@ def metrics_of(values: Row, seconds: float | None) -> Iterator[tuple[str, str, f
             yield "", metric, _times(row[key], factor)
     used = [share for row in rows(values.get("disk")) if (share := number(row.get("util-percent"))) is not None]
     if used:
-        yield "", "disk_busy", round(min(max(used) / 100, 1.0), 9)
+        yield "", "disk_busy", max(used) / 100
 
 
 def _times(value: Any, factor: float) -> float | None:

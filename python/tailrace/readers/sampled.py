@@ -7,6 +7,7 @@ from array import array
 import polars as pl
 
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAMES, SAMPLE_INTERVAL_NS, SAMPLE_NAME, VALUE_MAX
+from tailrace.dataset.metrics import SHARES
 from tailrace.errors import InputError
 from tailrace.readers import intervals, metrics, outliers, room
 from tailrace.readers.source import Found, Source
@@ -15,7 +16,10 @@ from tailrace.readers.source import Found, Source
 class Sampled:
     """Columns of the samples; place and metric by their number in `names`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, standard: bool = False, in_cpus: bool = False) -> None:
+        """`standard`: metrics get the record's names and units at the end, from those that others use. `in_cpus`: a
+        share may count CPUs, and be larger than 1. Otherwise shares are from 0 to 1, and others are unusable."""
+        self.standard, self.judged = standard, not (standard or in_cpus)
         self.time, self.interval, self.value = array("q"), array("q"), array("d")
         self.place, self.metric = array("i"), array("i")
         self.names: dict[str, int] = {}
@@ -28,6 +32,8 @@ class Sampled:
 
     def add(self, moment: int, interval_ns: int | None, place: str, metric: str, value: float | None) -> None:
         """Add a sample, or count it as unusable. An unknown interval is None."""
+        if value is not None and self.judged and metric in SHARES:
+            value = metrics.share(value)
         known = value is not None and abs(value) <= VALUE_MAX and EARLIEST_NS <= moment <= LATEST_NS
         if value is None or not known or not self._nameable(place) or not self._nameable(metric):
             self.unusable += 1
@@ -41,11 +47,9 @@ class Sampled:
     def _nameable(self, name: str) -> bool:
         return name in self.names or (len(self.names) < NAMES and 0 < len(name.encode(errors="replace")) <= SAMPLE_NAME)
 
-    def into(
-        self, found: Found, source: Source, empty: str, *, standard: bool = False, whole_seconds: bool = False
-    ) -> None:
-        """Put the samples into `found`; InputError with the sentence `empty` if there are none. `standard`: metrics get
-        the record's names where these are known. `whole_seconds`: a note says that the stamps are."""
+    def into(self, found: Found, source: Source, empty: str, *, whole_seconds: bool = False) -> None:
+        """Put the samples into `found`; InputError with the sentence `empty` if there are none.
+        `whole_seconds`: a note says that the stamps are."""
         found.lose("samples without a usable time, name or value", self.unusable)
         if not self.time:
             raise InputError(source.path, empty, "docs/reference/readers.md lists what is read")
@@ -66,8 +70,9 @@ class Sampled:
         found.notes += [f"{name}: {note}" for note in notes]
         if self.full:
             found.filled(name, self.most)
-        if standard:
-            frame, notes = metrics.standardise(frame)
+        if self.standard:
+            frame, notes, shares = metrics.standardise(frame)
+            found.lose(metrics.NO_SHARES, shares)
             found.notes += [f"{name}: {note}" for note in notes]
         if whole_seconds:
             found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")

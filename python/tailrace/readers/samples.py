@@ -50,7 +50,8 @@ def read(source: Source) -> Found:
         why = damage.named[0] if damage.named else "there is no sample in it"
         raise InputError(source.path, why, "docs/reference/readers.md shows the form")
     samples = outliers.without(samples, "time", found, source.path.name)
-    samples, notes = metrics.standardise(samples)
+    samples, notes, shares = metrics.standardise(samples)
+    found.lose(metrics.NO_SHARES, shares)
     samples, more = intervals.complete(samples)
     found.notes += [f"{source.path.name}: {note}" for note in [*damage.notes(), *notes, *more]]
     found.lose("damaged lines", damage.count)

@@ -61,7 +61,7 @@ def read(source: Source) -> Found:
             found.damaged(source.path.name, line_number)
         if use.full:
             break
-    samples, shift = Sampled(), _shift(source, use.first)
+    samples, shift = Sampled(in_cpus=True), _shift(source, use.first)
     found.undated = shift == UNDATED_NS
     for step, place, metric, value in use.shares(source.place or "host"):
         samples.add((step + 1) * STEP + use.first + shift, STEP, place, metric, round(value, 9))

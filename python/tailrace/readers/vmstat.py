@@ -47,7 +47,7 @@ def read(source: Source) -> Found:
         now = moment(stamp[0]) or 0
         user, system = values.get("us"), values.get("sy")
         if user is not None and system is not None:
-            samples.add(now, None, place, "cpu_busy", round(min((user + system) / 100, 1.0), 9))
+            samples.add(now, None, place, "cpu_busy", (user + system) / 100)
         for column, metric, factor in (("wa", "cpu_iowait", 0.01), ("st", "cpu_steal", 0.01), ("r", "run_queue", 1.0)):
             value = values.get(column)
             if value is not None:

@@ -32,7 +32,7 @@ def _columns(text: str) -> tuple[list[str], str] | None:
 
 
 def read(source: Source) -> Found:
-    found, samples, header, empty = Found(), Sampled(), True, 0
+    found, samples, header, empty = Found(), Sampled(standard=True), True, 0
     name = source.path.name
     columns = _columns(text_head(source.head()) or "")
     if columns is None:
@@ -65,5 +65,5 @@ def read(source: Source) -> Found:
         if samples.full:
             break
     found.lose("samples without a value", empty)
-    samples.into(found, source, "there is no sample in it", standard=True)
+    samples.into(found, source, "there is no sample in it")
     return found
