@@ -69,3 +69,11 @@ def test_requests_that_make_up_for_missing_ones_are_no_burst(missing: int, found
     stretches = bursts._stretches(counts, 10.0)
     beyond_usual = sum(int(counts[begin:end].sum()) - 10 * (end - begin) for begin, end in stretches)
     assert beyond_usual == pytest.approx(found, abs=15)
+
+
+def test_a_few_requests_at_once_are_a_burst_only_if_such_requests_are_rare() -> None:
+    assert bursts._is_more(4, usual=0.01)
+    assert not bursts._is_more(1, usual=0.01)
+    assert not bursts._is_more(8, usual=4.0)
+    assert not bursts._is_more(449, usual=400.0)
+    assert bursts._is_more(520, usual=400.0)

@@ -112,7 +112,8 @@ SYSTEMS = {
     "collections": chain({"compute": "0.5 ms"}, workers=10, reports=1),
     "one worker": chain(WAITS, workers=1, reports=3),
     "stops": chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE, FREEZE | {"at": "8.75 s"})),
-    "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
+    "slow by themselves": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=2),
+    "slow by themselves at once": chain({"compute": "0.5 ms", "wait": "1.3 s"}, workers=60, reports=6),
     "compute by themselves": chain({"compute": "0.8 s", "scv": 0}, workers=60, reports=2),
 }
 SYSTEMS["no proxy"] = chain({"compute": "0.5 ms"}, workers=10, reports=11, stalls=(FREEZE,))
@@ -122,6 +123,7 @@ SYSTEMS["memory"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(
 SYSTEMS["restart"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"kind": "restart"},))
 SYSTEMS["all wait"] = chain({"compute": "0.5 ms"}, workers=10, reports=1, stalls=(FREEZE | {"place": "db"},))
 SYSTEMS["all wait"]["tiers"]["web"]["workers"] = SYSTEMS["all wait"]["tiers"]["app"]["backlog"] = 400
+SYSTEMS["slow by themselves in all places"] = chain(WAITS | {"wait": "1.5 s"}, workers=40, reports=40)
 SYSTEMS["few connections"] = chain(WAITS | {"wait": "1.5 s"}, workers=60, reports=4)
 SYSTEMS["few connections"]["tiers"]["web"] |= {"workers": 400, "calls": {"app": {"kept": False, "pool": 4}}}
 SYSTEMS["some wait and some compute"] = chain(WAITS, workers=10, reports=11)
@@ -479,6 +481,18 @@ def test_where_requests_are_slow_by_themselves_the_data_that_would_show_why_are_
     wanted = [episode.findings[4].missing or "" for episode in found.episodes if episode.cause == "unknown"]
     assert wanted
     assert all("tasks_runnable and tasks_blocked of" in one for one in wanted)
+
+
+def test_requests_that_came_at_once_are_a_burst_even_if_they_are_slow_by_themselves() -> None:
+    found = diagnose(_simulated("slow by themselves at once"))
+    assert {episode.cause for episode in found.episodes} == {"workload-burst"}
+
+
+def test_a_batch_that_holds_all_places_is_a_burst_and_what_the_others_wait_for() -> None:
+    found = diagnose(_simulated("slow by themselves in all places"))
+    said = {episode.cause: episode.findings[4].sentence for episode in found.episodes}
+    assert said.keys() == {"soft-resource", "workload-burst"}
+    assert "40 of them were web report, and 40 took that long by themselves" in said["workload-burst"]
 
 
 def test_a_wait_in_which_pages_are_read_back_now_and_then_is_all_memory() -> None:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from collections.abc import Iterator
+from itertools import chain
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger import silences
-from tailrace.diagnosis.ledger.recorded import Numbers, Recorded
+from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.units import SECOND
@@ -25,12 +27,14 @@ SIGMAS = 5.0
 """By chance, a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
 HEAVY = 2.0
 """Requests that take up to twice the mean bring no more work than the square root law of their number allows for."""
+FEWEST = 3
+"""Chernoff's bound finds no burst in fewer requests, unless they come less than once in ten minutes."""
+TINY = 1e-9
+"""No logarithm of zero is needed for requests of a kind that usually never come."""
 LULL_SIGMAS = 2.0
 """By chance, requests are missing by more than two standard deviations in one of 40 stretches."""
 LULLS = tuple(2**k for k in range(7))
 """These are lengths of lulls in steps, from 10 to 640 ms: those of the stalls that hold requests back."""
-LEAST = 8
-"""For fewer requests, the square root law is no bound."""
 
 
 def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
@@ -40,10 +44,9 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
     asked = recorded.asked & ~recorded.names.are(silences.NAME)
     roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
-    heavy = _heavy(recorded, calm, roots)
     steps = _loaded(recorded, roots)
     held_back, theirs = _held_back(recorded, repeated, steps)
-    parts = [roots, *(roots[recorded.group[roots] == group] for group in heavy.tolist())]
+    parts = chain((roots,), _heavy(recorded, calm, roots))
     found = (_beyond(recorded, calm, part, steps, held_back * int(np.isin(part, theirs).sum())) for part in parts)
     return np.unique(np.concatenate(list(found)))
 
@@ -54,16 +57,20 @@ def _loaded(recorded: Recorded, roots: Times) -> int:
     return int(recorded.steps.at(recorded.sent[roots]).max(initial=0)) + 1
 
 
-def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Numbers:
-    """Return the interactions whose requests usually take more than twice as long as the mean. A few of them bring as
-    much work as many others."""
-    its = roots[calm[recorded.steps.at(recorded.sent[roots])]]
-    if not len(its):
-        return np.empty(0, dtype=np.uint32)
-    took = (recorded.departure[its] - recorded.sent[its]).astype(np.float64)
-    groups, which = np.unique(recorded.group[its], return_inverse=True)
-    means = np.bincount(which, took) / np.bincount(which)
-    return np.asarray(groups[means > HEAVY * took.mean()])
+def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
+    """Yield the requests of each interaction that usually takes more than twice as long as the mean, or that never came
+    in calm time. A few of them bring as much work as many others."""
+    took = (recorded.departure[roots] - recorded.sent[roots]).astype(np.float64)
+    in_calm = calm[recorded.steps.at(recorded.sent[roots])]
+    groups, size = recorded.names.number[roots], len(recorded.names.labels)
+    every = np.bincount(groups, minlength=size)
+    usually = np.bincount(groups[in_calm], minlength=size)
+    lasted = np.bincount(groups[in_calm], took[in_calm], minlength=size)
+    mean = float(took[in_calm].mean()) if in_calm.any() else np.inf
+    heavy = np.flatnonzero((every >= FEWEST) & ((usually == 0) | (lasted > HEAVY * mean * usually)))
+    order = np.argsort(groups, kind="stable")
+    first, last = np.searchsorted(groups[order], heavy), np.searchsorted(groups[order], heavy, "right")
+    yield from (roots[order[begin:end]] for begin, end in zip(first.tolist(), last.tolist(), strict=True))
 
 
 def _beyond(recorded: Recorded, calm: Mask, roots: Times, steps: int, held_back: float) -> Times:
@@ -126,10 +133,17 @@ def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
         if walk > top:
             top, at = walk, step
         if walk <= top / 2 or step == len(counts) - 1:
-            if top - missing[begin] >= max(LEAST, SIGMAS * sqrt(usual * (at + 1 - begin) + 1.0)):
+            its = int(counts[begin : at + 1].sum())
+            if top > missing[begin] and _is_more(its - missing[begin], usual * DRIFT * (at + 1 - begin)):
                 found.append((begin, at + 1))
             walk = 0.0
     return found
+
+
+def _is_more(count: float, usual: float) -> bool:
+    """Return whether so many requests come by chance as seldom as a large number exceeds its mean by five standard
+    deviations (Chernoff's bound of a Poisson number with the mean `usual`)."""
+    return count > usual and count * log(count / max(usual, TINY)) - count + usual >= SIGMAS**2 / 2
 
 
 def _missing(counts: Times, usual: float) -> Shares:
@@ -148,8 +162,8 @@ def _without_turn(sent: Times, usual: float) -> Times:
     50 ms)."""
     if not len(sent):
         return np.empty(0, dtype=np.int64)
-    most = 3.0 + 5.0 * usual
-    tokens, last, found = 3.0, int(sent[0]), []
+    most = 5.0 * usual
+    tokens, last, found = most, int(sent[0]), []
     for i, time in enumerate(sent.tolist()):
         tokens = min(tokens + (time - last) / STEP_NS * usual, most)
         last = time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -35,6 +35,11 @@ class Removable:
     still_slow: Mapping[Line, Times]
     """These of them are very slow without that line, too. Without it, a request that computed is shorter by that time,
     and a request that held a place is shorter by its wait for the place."""
+    batch: Times
+    """These of them came beyond the usual number, and are as slow without that line. Without the burst, no client waits
+    for them; the others still wait for what they hold."""
+    slow_alone: Times
+    """These of them did not compute: they would have been as slow without any other request."""
     first_attempts: Times
     """For each of the retries, this is the visit of the first attempt."""
     threshold_ns: int
@@ -46,18 +51,16 @@ class Removable:
         beyond = bursts.beyond(recorded, seen.calm, again.visits)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
-        waited = recorded.start - recorded.sent
         still_slow = {
-            line: _slow_without(
-                recorded, visits[line], recorded.own_ns if line[0] == own_work.CAUSE else waited, seen.slow.threshold_ns
-            )
-            for line in of_holders
+            line: _slow_without(recorded, line[0], visits[line], beyond, seen.slow.threshold_ns) for line in of_holders
         }
+        batch = np.intersect1d(_union(still_slow.values()), beyond)
+        waiting = (slow for line, slow in still_slow.items() if line[0] != own_work.CAUSE)
+        slow_alone = np.intersect1d(_union(waiting), batch)
         # A request that held places belongs to that line, however many of its kind came.
-        if of_holders:
-            beyond = np.setdiff1d(beyond, np.concatenate(list(of_holders.values())))
+        beyond = np.setdiff1d(beyond, _union(of_holders.values()))
         of_clients = {(BURST, ""): beyond, (RETRIES, ""): again.visits}
-        return cls(account, of_clients, of_holders, still_slow, again.first, seen.slow.threshold_ns)
+        return cls(account, of_clients, of_holders, still_slow, batch, slow_alone, again.first, seen.slow.threshold_ns)
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
@@ -73,10 +76,20 @@ class Removable:
         return Trial(self, visits, self.account.replay.section(visits, first), first, chooses_again=again)
 
 
-def _slow_without(recorded: Recorded, visits: Times, lasted: Times, threshold_ns: int) -> Times:
-    """Return the requests that are very slow even without the time `lasted` of each of these visits."""
+def _union(some: Iterable[Times]) -> Times:
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *some]))
+
+
+def _slow_without(recorded: Recorded, cause: str, visits: Times, beyond: Times, threshold_ns: int) -> Times:
+    """Return the requests that are very slow even without the computation of these visits, or without their wait for a
+    place. Visits that compute, and came beyond the usual number, slow each other: each of them is as slow without the
+    computation of one."""
+    computes = cause == own_work.CAUSE
+    lasted = recorded.own_ns if computes else recorded.start - recorded.sent
     roots, number = np.unique(recorded.root[visits], return_inverse=True)
     without_ns = np.bincount(number, lasted[visits], len(roots))
+    if computes:
+        without_ns[np.isin(roots, beyond)] = 0
     return roots[(recorded.departure - recorded.sent)[roots] - without_ns >= threshold_ns]
 
 
@@ -106,6 +119,7 @@ class Trial:
             line: self._only(loss.delays) for line, loss in account.losses.items() if loss.delays is not None
         }
         self._pauses = [self._only(one) for one in account.pauses]
+        self._batch = self._are(removable.batch)
         self._known: dict[frozenset[Line], Future[NDArray[np.bool_]]] = {}
         self._lock = Lock()
 
@@ -132,7 +146,7 @@ class Trial:
         # they are very slow themselves.
         if holders := without & self._removable.of_holders.keys():
             found = found | (self.slow(without - holders) & self._still_slow(holders))
-        return found
+        return found & ~self._batch if (BURST, "") in without else found
 
     def slow_by_themselves(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         """Return which of the requests that are very slow without these lines held places, and took that long by
@@ -141,11 +155,7 @@ class Trial:
         return self.slow(without) & self._still_slow(holders) if holders else np.zeros(len(self.visits), dtype=bool)
 
     def _still_slow(self, holders: frozenset[Line]) -> NDArray[np.bool_]:
-        still = np.zeros(len(self.visits), dtype=bool)
-        for line in holders:
-            at = self._places(self._removable.still_slow[line])
-            still[at[at >= 0]] = True
-        return still
+        return self._are(_union(self._removable.still_slow[line] for line in holders))
 
     def times(self, without: frozenset[Line]) -> tuple[Times, Times, NDArray[np.bool_]]:
         """Return when each visit arrives and leaves without these lines, and whether it is a very slow request."""
@@ -183,6 +193,13 @@ class Trial:
             return np.full(len(visits), -1)
         at = np.minimum(np.searchsorted(self.visits, visits), len(self.visits) - 1)
         return np.where(self.visits[at] == visits, at, -1)
+
+    def _are(self, requests: Times) -> NDArray[np.bool_]:
+        """Return which visits of the trial are these requests."""
+        found = np.zeros(len(self.visits), dtype=bool)
+        at = self._places(requests)
+        found[at[at >= 0]] = True
+        return found
 
     def _only(self, held_up: delays.Delays) -> delays.Delays:
         at = self._places(held_up.visits)

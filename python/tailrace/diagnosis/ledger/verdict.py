@@ -26,6 +26,7 @@ from tailrace.diagnosis.ledger.recorded import NONE, record
 from tailrace.diagnosis.ledger.reproduced import is_reproduced
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.units import MILLISECOND, SECOND
@@ -249,7 +250,9 @@ class _Bench:
             for line, share in self.account.taken.items()
             if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, last)
         ]
-        for line, requests in self.removable.of_clients.items():
+        of_clients = self.removable.of_clients
+        for line in of_clients:
+            requests = np.append(of_clients[line], self.removable.batch) if line[0] == BURST else of_clients[line]
             sent = self.account.recorded.sent[requests]
             if ((sent >= first) & (sent < last)).any():
                 found.append(line)
@@ -281,16 +284,28 @@ class _Bench:
         return bool(((recorded.sent[visits] < end) & (recorded.departure[visits] > begin)).any())
 
     def which(self, number: int) -> str | None:
-        """Return in words of which interaction most requests of the burst are, if that differs from the usual."""
-        recorded = self.account.recorded
-        begin, end = self.around(number)
-        beyond = self.removable.of_clients[BURST, ""]
-        sent = recorded.sent[beyond]
-        names = Counter(recorded.names[beyond[(sent >= begin) & (sent <= end)]].tolist())
+        """Return in words of which interaction most requests of the burst are, if that differs from the usual, and how
+        many requests took that long by themselves."""
+        recorded, removable = self.account.recorded, self.removable
+        clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
+        times = min(one.begin for one in clusters) - BEFORE_NS, max(one.end for one in clusters) + 1
+        first, last = self.seen.steps.shortened(np.array(times)).tolist()
+
+        def near(requests: Times) -> Times:
+            sent = recorded.sent[requests]
+            its: Times = requests[(sent >= first) & (sent < last)]
+            return its
+
+        names = Counter(recorded.names[near(np.append(removable.of_clients[BURST, ""], removable.batch))].tolist())
+        if not names:
+            return None
         usual = self._usual
-        name, most = max(names.items(), key=lambda item: item[1] / (usual[item[0]] + 1), default=("", 0))
+        name, most = max(names.items(), key=lambda item: item[1] / (usual[item[0]] + 1))
         differs = most * (sum(usual.values()) + 1) >= 2 * (usual[name] + 1) * names.total()
-        return f"{most:,} of them were {name}" if name and differs else None
+        said = [f"{most:,} of them were {name}"] if name and differs else []
+        if many := len(near(removable.slow_alone)):
+            said.append(f"{many:,} took that long by themselves")
+        return ", and ".join(said) or None
 
     @cached_property
     def _usual(self) -> dict[str, int]:
