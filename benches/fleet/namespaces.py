@@ -13,6 +13,7 @@ gone at the end. The watches notice and send, and explain nothing themselves.
 sends, so that its connection stays half open; and the hub is killed when a quarter of the recordings have come, and
 started again.
 `many`: notices of so many incidents, from all hosts at once; only two hosts have a watch. The hub may write 20 of them.
+`incidents`: so many incidents, from all hosts at once, with the recordings of real hosts. The hub writes all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ TOKEN = "0123456789abcdef0123"
 WAIT_S = 60
 WRITTEN = 20
 CALM_S, FROZEN_S = 15, 4
-GENEROUS_S = 1_800
+GENEROUS_S, LONGEST_S = 1_800, 6 * 3_600
 
 
 def run(*words: str) -> None:
@@ -242,7 +243,8 @@ def fleet(
             one.serve()
         for host in hosts[:watched]:
             one.watch(host)
-        until(lambda: one.hub_said.count("is there") >= (watched or count), "all hosts are there", 600)
+        least = count if watched is None else watched
+        until(lambda: one.hub_said.count("is there") >= least, "all hosts are there", 600)
         yield one, hub
 
 
@@ -327,7 +329,38 @@ def many(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         }
 
 
-PARTS = {part.__name__: part for part in (idle, together, faults, many)}
+def incidents(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    with fleet(folder, options.hosts, options.incidents, watched=0) as (one, hub):
+        begin, now = time.monotonic(), time.time_ns()
+        said = folder / "reporters.txt"
+        share = -(-options.incidents // options.hosts)
+        for host in one.hosts:
+            numbers = (host.number * share, min((host.number + 1) * share, options.incidents))
+            of_all = (options.hosts, options.incidents, *numbers, now)
+            words = (str(HERE / "reporters.py"), f"{AT_HUB}:{PORT}", str(folder), str(host.number), *map(str, of_all))
+            one.stack.enter_context(process(said, *within(host.namespace, sys.executable, *words)))
+        until(lambda: said.read_text().count("host-") >= options.hosts, "all notices are sent", LONGEST_S)
+        sent = round(time.monotonic() - begin, 1)
+        until(lambda: not list(one.incidents.glob("*.collecting")), "all are explained", LONGEST_S)
+        pages = [path.stat().st_size for path in (one.incidents / "index.html",) if path.exists()]
+        return {
+            "noticed": one.hub_said.count(" noticed"),
+            "written": len(one.explained()),
+            "not_explained": one.hub_said.count("could not be explained"),
+            "hosts_that_gave_up": lines_with(said, "not reported"),
+            "sent_s": sent,
+            "wall_s": round(time.monotonic() - begin, 1),
+            "hub_rss_mib_max": round(memory_mib(hub.pid, "VmHWM"), 1),
+            "cpu_s": round(cpu_s(hub.pid), 1),
+            "page_mb": round(sum(pages) / 1e6, 2),
+        }
+
+
+def lines_with(said: Path, word: str) -> int:
+    return sum(word in line for line in said.read_text().splitlines())
+
+
+PARTS = {part.__name__: part for part in (idle, together, faults, many, incidents)}
 
 
 def main() -> None:

@@ -27,9 +27,14 @@ TRACE_SPANS = 500_000
 SPAN_TEXTS = 1 << 18
 """Different texts of all spans that are read together: services, interactions, statuses, peers and hosts."""
 NAMES = 20_000
-"""Different names in a column of a table; a recording has at most 10,000 interactions."""
+"""Different names in a column of a table."""
 CALLERS = 1_000_000
 """Different hosts and servers that call."""
+INTERACTIONS = 2_000_000
+"""Different interactions of a table: addresses that hold a number or a word of the user are as many as the requests. A
+recording has at most 10,000."""
+PLACES = 100_000
+"""Different places of samples or events: a server and its node, and a disk or a control group of each."""
 TEXT_BYTES_OF_ROW = 64 << 10
 """Bytes in the detail of an event."""
 YEAR_NS = 366 * 24 * 3600 * 10**9
@@ -42,6 +47,9 @@ SERVERS = 20_000
 """Servers of a topology, and its nodes, pools and balancers."""
 CALLS = 100_000
 """Pairs of servers that call each other, and places that mean one."""
+PAIRS = 1_000_000
+"""Pairs of servers that the calls of a topology mean, and as many each for its pools and balancers. A call between two
+groups means each pair of their servers."""
 EXPORT_BYTES = 16 << 30
 """Of all messages in a capture that is written."""
 SCORED_BYTES = 256 * MIB

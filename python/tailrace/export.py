@@ -173,7 +173,12 @@ class Parties:
             "hosts": dict(self.hosts),
             "anyone": self.anyone,
             "callers": {callee: found[0] for callee, found in callers.items() if len(found) == 1},
-            "pools": [[pool.caller, pool.callee] for pool in self.topology.pools],
+            "pools": [
+                [server.name, callee]
+                for server in self.servers
+                for pool in self.topology.pools_of(server.name)
+                for callee in self.topology.members(pool.callee)
+            ],
         }
 
 
@@ -198,7 +203,7 @@ def _called(run: Dataset) -> list[_Called]:
 
 
 def _calls(topology: Topology, called: Sequence[_Called], names: set[str]) -> set[tuple[str, str]]:
-    said = {(call.caller, call.callee) for call in topology.calls}
+    said = set(topology.pairs())
     return said | {(c.caller, c.server) for c in called if c.caller in names and c.caller != c.server}
 
 

@@ -10,9 +10,10 @@ import heapq
 import ipaddress
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +23,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import ErrorDetails
 
 from tailrace import toml, whole
-from tailrace.bounds import CALLS, PATH_CHARACTERS, SERVERS
+from tailrace.bounds import CALLS, PAIRS, PATH_CHARACTERS, SERVERS
 from tailrace.errors import InputError, UsageError
 from tailrace.toml import Count, Name, Table
 
@@ -64,6 +65,9 @@ class Server(Table):
     address: Endpoint | None = None
     """`ip:port`, `[ip]:port` for IPv6."""
     node: Name | None = None
+    group: Name | None = None
+    """The servers of one group are instances of one service. Where calls, pools and balancers name a group, they hold
+    for each of its servers."""
     tier: Annotated[Count, Field(le=SERVERS)] | None = None
     """Longest distance from the clients in the call graph; the entry server has 1."""
     kind: Literal["sync", "async"] | None = None
@@ -80,7 +84,7 @@ class Server(Table):
 
 
 class Call(Table):
-    """Server `caller` calls server `callee`."""
+    """Server `caller` calls server `callee`. Each of them may be a group: each of its servers calls, or is called."""
 
     caller: Name
     callee: Name
@@ -89,7 +93,7 @@ class Call(Table):
 
 
 class Pool(Table):
-    """A limit on the connections of one caller to one callee."""
+    """A limit on the connections of one caller to one callee. For groups, each pair of their servers has its own."""
 
     name: Name
     caller: Name
@@ -100,7 +104,7 @@ class Pool(Table):
 
 
 class Balancer(Table):
-    """`server` spreads its calls over `candidates`."""
+    """`server` spreads its calls over `candidates`; each server of a group does so on its own."""
 
     name: Name
     server: Name
@@ -143,22 +147,81 @@ class Topology(Table):
     def node(self, name: str) -> Node | None:
         return self._index.nodes.get(name)
 
+    def members(self, name: str) -> tuple[str, ...]:
+        """The servers that a name in calls, pools and balancers means: a server, or all of a group."""
+        return (name,) if name in self._index.servers else tuple(self._index.groups.get(name, ()))
+
+    def names_of(self, server: str) -> tuple[str, ...]:
+        """The names that calls, pools and balancers may give to a server: its own, and that of its group."""
+        known = self.server(server)
+        return (server,) if known is None or known.group is None else (server, known.group)
+
     def callers_of(self, name: str) -> tuple[str, ...]:
-        return tuple(self._index.callers.get(name, ()))
+        return self._servers(self._index.callers, name)
 
     def callees_of(self, name: str) -> tuple[str, ...]:
-        return tuple(self._index.callees.get(name, ()))
+        return self._servers(self._index.callees, name)
+
+    def _servers(self, ends: Mapping[str, Iterable[str]], server: str) -> tuple[str, ...]:
+        others = (other for name in self.names_of(server) for other in ends.get(name, ()))
+        return tuple(dict.fromkeys(member for other in others for member in self.members(other)))
 
     def downstream_of(self, name: str) -> tuple[str, ...]:
         """Every server that calls from `name` reach, nearest first, without `name` itself."""
-        reached = {name: None}
+        reached, called = {name: None}, set[str]()
         waiting = deque([name])
         while waiting:
-            for callee in self._index.callees.get(waiting.popleft(), ()):
-                if callee not in reached:
-                    reached[callee] = None
-                    waiting.append(callee)
+            for one in self.names_of(waiting.popleft()):
+                if one in called:
+                    continue
+                called.add(one)  # all servers of a group call the same
+                for callee in self._index.callees.get(one, ()):
+                    new = [member for member in self.members(callee) if member not in reached]
+                    reached |= dict.fromkeys(new)
+                    waiting.extend(new)
         return tuple(reached)[1:]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each caller with each server that it calls; a pair may come twice."""
+        for call in self.calls:
+            yield from product(self.members(call.caller), self.members(call.callee))
+
+    def pools_of(self, caller: str) -> tuple[Pool, ...]:
+        """The pools of a server, in the order of the file; their callees may be groups."""
+        return tuple(self.pools[number] for number in self._numbers(self._index.pools, caller))
+
+    def balancers_of(self, server: str) -> tuple[Balancer, ...]:
+        """The balancers of a server, in the order of the file, as if each belonged to it alone."""
+        return tuple(self._of_server(self.balancers[n], server) for n in self._numbers(self._index.balancers, server))
+
+    def _numbers(self, index: Mapping[str, list[int]], server: str) -> list[int]:
+        return sorted(number for name in self.names_of(server) for number in index.get(name, ()))
+
+    def _of_server(self, known: Balancer, server: str) -> Balancer:
+        candidates = tuple(member for name in known.candidates for member in self.members(name))
+        name = known.name if known.server == server else f"{known.name} of {server}"
+        return Balancer.model_construct(name=name, server=server, candidates=candidates, policy=known.policy)
+
+    def apart(self) -> Topology:
+        """The same without groups: a call and a pool for each pair of servers, a balancer for each server."""
+        if not any(server.group for server in self.servers):
+            return self
+        calls = (
+            call.model_copy(update={"caller": caller, "callee": callee})
+            for call in self.calls
+            for caller, callee in product(self.members(call.caller), self.members(call.callee))
+        )
+        pools = (
+            pool.model_copy(update={"name": name, "caller": caller, "callee": callee})
+            for pool in self.pools
+            for caller, callee in product(self.members(pool.caller), self.members(pool.callee))
+            for own in [(caller, callee) == (pool.caller, pool.callee)]
+            for name in [pool.name if own else f"{pool.name}: {caller} to {callee}"]
+        )
+        balancers = (self._of_server(one, server) for one in self.balancers for server in self.members(one.server))
+        servers = tuple(one.model_copy(update={"group": None}) for one in self.servers)
+        parts = {"calls": tuple(calls), "pools": tuple(pools), "balancers": tuple(balancers)}
+        return self.model_copy(update={"servers": servers, **parts})
 
     def node_of(self, server: str) -> Node | None:
         """The node that a server runs on; None if unknown."""
@@ -200,8 +263,13 @@ class _Index:
     server_places: dict[str, Server] = field(default_factory=dict)
     node_places: dict[str, Node] = field(default_factory=dict)
     servers_on: dict[str, list[Server]] = field(default_factory=dict)
+    groups: dict[str, dict[str, None]] = field(default_factory=dict)
     callers: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Server or group → the servers and groups that call it."""
     callees: dict[str, dict[str, None]] = field(default_factory=dict)
+    pools: dict[str, list[int]] = field(default_factory=dict)
+    """Calling server or group → numbers of pools."""
+    balancers: dict[str, list[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> _Index:
@@ -212,6 +280,8 @@ class _Index:
                 index.server_places.setdefault(place or server.name, server)
             if server.node:
                 index.servers_on.setdefault(server.node, []).append(server)
+            if server.group:
+                index.groups.setdefault(server.group, {})[server.name] = None
         for node in topology.nodes:
             index.nodes.setdefault(node.name, node)
             for place in (node.name, node.address):
@@ -219,6 +289,10 @@ class _Index:
         for call in topology.calls:
             index.callers.setdefault(call.callee, {})[call.caller] = None
             index.callees.setdefault(call.caller, {})[call.callee] = None
+        for number, pool in enumerate(topology.pools):
+            index.pools.setdefault(pool.caller, []).append(number)
+        for number, balancer in enumerate(topology.balancers):
+            index.balancers.setdefault(balancer.server, []).append(number)
         return index
 
 
@@ -273,7 +347,7 @@ def known_servers(servers: Mapping[str, str], topology: Topology | None) -> dict
 def from_table(table: Mapping[str, Any], path: str | PathLike[str] = "topology.toml") -> Topology:
     """Check a table of plain values; errors name `path`."""
     topology = toml.check(Topology, table, path, _need)
-    wrong = _wrong_reference(topology)
+    wrong = _wrong_reference(topology) or beyond(topology)
     if wrong:
         raise InputError(path, wrong)
     return topology
@@ -301,6 +375,21 @@ def _need(error: ErrorDetails) -> str | None:
     return None
 
 
+def beyond(topology: Topology) -> str | None:
+    """Which calls, pools or balancers mean more pairs of servers than a topology may have, and how many; else None."""
+
+    def size(*names: str) -> int:
+        return sum(len(topology.members(name)) for name in names)
+
+    pairs = {
+        "calls": sum(size(call.caller) * size(call.callee) for call in topology.calls),
+        "pools": sum(size(pool.caller) * size(pool.callee) for pool in topology.pools),
+        "balancers": sum(size(one.server) * size(*one.candidates) for one in topology.balancers),
+    }
+    kind = next((kind for kind, count in pairs.items() if count > PAIRS), None)
+    return kind and f"{kind} mean {pairs[kind]:,} pairs of servers, and at most {PAIRS:,} are allowed"
+
+
 def _wrong_reference(topology: Topology) -> str | None:
     """The first name that is used twice, or used and not declared."""
     servers = {server.name for server in topology.servers}
@@ -309,15 +398,20 @@ def _wrong_reference(topology: Topology) -> str | None:
         repeated = [name for name, n in Counter(item.name for item in getattr(topology, kind)).items() if n > 1]
         if repeated:
             return f"{kind} must have different names, got {repeated[0]!r} twice"
+    groups = {server.group for server in topology.servers if server.group}
+    both = next((f"servers[{i}].name" for i, one in enumerate(topology.servers) if one.name in groups), None)
+    if both:
+        return f"{both} is the name of a group, too; give one of them another name"
+    callers = servers | groups
     uses: list[tuple[str, str, set[str], str]] = [
         (f"servers[{i}].node", server.node, nodes, "node") for i, server in enumerate(topology.servers) if server.node
     ]
     for kind in ("calls", "pools"):
         for i, item in enumerate(getattr(topology, kind)):
-            uses += [(f"{kind}[{i}].{end}", getattr(item, end), servers, "server") for end in ("caller", "callee")]
+            uses += [(f"{kind}[{i}].{end}", getattr(item, end), callers, "server") for end in ("caller", "callee")]
     for i, balancer in enumerate(topology.balancers):
-        uses.append((f"balancers[{i}].server", balancer.server, servers, "server"))
-        uses += [(f"balancers[{i}].candidates[{j}]", c, servers, "server") for j, c in enumerate(balancer.candidates)]
+        uses.append((f"balancers[{i}].server", balancer.server, callers, "server"))
+        uses += [(f"balancers[{i}].candidates[{j}]", c, callers, "server") for j, c in enumerate(balancer.candidates)]
     uses += [(f"places.{place}", name, servers | nodes, "server or node") for place, name in topology.places.items()]
     for key, name, known, what in uses:
         if name not in known:

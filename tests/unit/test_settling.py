@@ -16,6 +16,7 @@ import pytest
 
 from builders import T0, events, requests, run, samples, visits
 from tailrace import dataset
+from tailrace.bounds import PLACES
 from tailrace.dataset import Dataset, tables
 from tailrace.diagnosis import diagnose
 from tailrace.errors import InputError, UsageError
@@ -102,7 +103,7 @@ def test_a_table_without_a_good_row_is_empty(tmp_path: Path) -> None:
     [
         ({"visits": visits({"interaction": "x" * 1_000_000})}, "column interaction: a text of 1000000 bytes"),
         ({"events": events({"detail": "x" * 100_000})}, "column detail: a text of 100000 bytes"),
-        ({"samples": samples({}).join(pl.DataFrame({"n": range(20_001)}), how="cross")}, "column place: more than"),
+        ({"samples": samples({}).join(pl.DataFrame({"n": range(PLACES + 1)}), how="cross")}, "column place: more than"),
     ],
 )
 def test_names_are_bounded(tmp_path: Path, table: dict[str, pl.DataFrame], said: str) -> None:

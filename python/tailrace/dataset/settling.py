@@ -23,6 +23,8 @@ from tailrace import bounds
 from tailrace.dataset import schema, tables
 from tailrace.errors import InputError, cannot_read
 
+_MOST = {"caller": bounds.CALLERS, "interaction": bounds.INTERACTIONS, "place": bounds.PLACES}
+
 
 @dataclass(frozen=True)
 class Settled:
@@ -71,7 +73,7 @@ def promises(table: schema.Table) -> dict[str, Any]:
 
 def most(column: str) -> int:
     """The most different names in a column."""
-    return bounds.CALLERS if column == "caller" else bounds.NAMES
+    return _MOST.get(column, bounds.NAMES)
 
 
 def _has_types(path: Path, table: schema.Table) -> bool:

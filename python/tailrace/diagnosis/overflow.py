@@ -255,7 +255,7 @@ def _is_mostly_above(view: View, server: str, high: float) -> bool:
 
 
 def _risen(
-    times: Times, queues: dict[str, Times], levels: dict[str, Level], span: tuple[int, int], lost: int | None
+    times: Times, queues: dict[str, Times], levels: Mapping[str, Level], span: tuple[int, int], lost: int | None
 ) -> _Followed:
     found = {s: main_rise(times, q, levels[s], span, lost) for s, q in queues.items()}
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)

@@ -8,7 +8,9 @@ stopped itself has hardly a call open, because the servers behind it answer.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import MILLISECOND, SECOND
 
+T = TypeVar("T")
 COLLAPSED = 0.7
 """A server with a queue answers at its full speed, which is faster than usual. If it answers less than 70 % of the
 usual, it was held up. At 20 answers a step, chance alone goes this low in one step of eleven, so several steps are
@@ -43,34 +46,54 @@ class Level:
 class Usual:
     """It describes what is usual in calm time."""
 
-    queues: dict[str, Level]
+    queues: Mapping[str, Level]
     """It maps each server to the level of its own queue."""
-    behind: dict[str, Level]
+    behind: Mapping[str, Level]
     """It shows for each caller how many requests are inside the servers behind it."""
-    answered: dict[str, float]
+    answered: Mapping[str, float]
     """It shows for each caller how many of its calls the servers behind it answer per second."""
-    most: dict[str, int]
+    most: Mapping[str, int]
     """It shows how many calls a caller can have open at once. This is the size of all its pools together, or the number
     of its workers if they are fewer and calls hold them. If the size of a pool is not known, it is the most calls seen
     at any time."""
-    opened: dict[str, Level]
+    opened: Mapping[str, Level]
     """It shows for each caller how many of its calls are open: these are sent, and may be accepted or not."""
-    sent: dict[str, float]
+    sent: Mapping[str, float]
     """It shows how many requests are sent to a server per second. A lost request counts once."""
+
+
+class _Asked(Mapping[str, T]):
+    """A value for each server, which is computed when it is first asked for: of ten thousand servers, few are near a
+    very slow request."""
+
+    def __init__(self, servers: Iterable[str], value: Callable[[str], T]) -> None:
+        self._servers = dict.fromkeys(servers)
+        self._value = value
+        self._known: dict[str, T] = {}
+
+    def __getitem__(self, server: str) -> T:
+        if server not in self._known:
+            if server not in self._servers:
+                raise KeyError(server)
+            self._known[server] = self._value(server)
+        return self._known[server]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._servers)
+
+    def __len__(self) -> int:
+        return len(self._servers)
 
 
 def usual(view: View, slow: Slow) -> Usual:
     calm = grid(slow.calm, max(view.window_ns // 5, STEP_NS))
     return Usual(
-        {server: Level(*levels(view.own_queue(server, calm))) for server in view.servers},
-        {caller: Level(*levels(_behind(view, caller, calm))) for caller in view.calls},
-        {
-            caller: sum(per_second(calls.departures, slow) for calls in _calls(view, caller).values())
-            for caller in view.calls
-        },
-        {caller: _most(view, caller) for caller in view.calls},
-        {caller: Level(*levels(_opened(view, caller, calm))) for caller in view.calls},
-        {server: sum(per_second(one.arrivals, slow) for one in sent_to(view, server)) for server in view.servers},
+        _Asked(view.servers, lambda server: Level(*levels(view.own_queue(server, calm)))),
+        _Asked(view.calls, lambda caller: Level(*levels(_behind(view, caller, calm)))),
+        _Asked(view.calls, lambda of: sum(per_second(one.departures, slow) for one in _calls(view, of).values())),
+        _Asked(view.calls, lambda caller: _most(view, caller)),
+        _Asked(view.calls, lambda caller: Level(*levels(_opened(view, caller, calm)))),
+        _Asked(view.servers, lambda to: sum(per_second(one.arrivals, slow) for one in sent_to(view, to))),
     )
 
 
@@ -84,9 +107,9 @@ def sent_to(view: View, server: str) -> tuple[Stays, ...]:
 
 def _most(view: View, caller: str) -> int:
     sizes: dict[str, int] = {}
-    for pool in view.topology.pools:
-        if pool.caller == caller:
-            sizes[pool.callee] = sizes.get(pool.callee, 0) + pool.size
+    for pool in view.topology.pools_of(caller):
+        for callee in view.topology.members(pool.callee):
+            sizes[callee] = sizes.get(callee, 0) + pool.size
     callees = view.callees_of(caller)
     if callees and all(callee in sizes for callee in callees):
         known = view.topology.server(caller)

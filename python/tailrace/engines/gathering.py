@@ -207,6 +207,7 @@ def _describe(writer: Writer, fetched: Sequence[Shard], found: Survey, spans: Se
 
 def _topology(known: Sequence[Topology]) -> Topology:
     """The first one, with the servers and calls of the others that it does not have."""
+    known = [one.apart() for one in known] if len(known) > 1 else known
     servers = {server.name: server for one in reversed(known) for server in one.servers}
     nodes = {node.name: node for one in reversed(known) for node in one.nodes}
     calls = {(call.caller, call.callee): call for one in reversed(known) for call in one.calls}

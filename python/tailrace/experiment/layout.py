@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Mapping
 
 from tailrace.experiment import places
 from tailrace.experiment.catalogue import interactions
 from tailrace.experiment.model import Experiment
-from tailrace.experiment.tiers import Tier
 from tailrace.topology import Balancer, Call, Node, Pool, Server, Topology
 
 
 def topology(experiment: Experiment) -> Topology:
     servers, levels = places.servers(experiment), places.levels(experiment)
-    pairs = [
-        (caller, callee, call)
-        for name, tier in experiment.tiers.items()
-        for callee, call in tier.calls.items()
-        for caller in places.server_names(name, tier)
-    ]
+    group = _groups(experiment, servers)
+    called = [(name, callee, call) for name, tier in experiment.tiers.items() for callee, call in tier.calls.items()]
     return Topology(
         nodes=tuple(
             Node(name=name, cores=int(node.cores) if node.cores.is_integer() else None)
             for name, node in places.nodes(experiment).items()
         ),
-        servers=tuple(_server(experiment, server, levels[server.tier]) for server in servers),
-        calls=tuple(
-            Call(caller=caller, callee=candidate)
-            for caller, callee, _ in pairs
-            for candidate in places.server_names(callee, experiment.tiers[callee])
-        ),
-        pools=tuple(
-            pool
-            for name, tier in experiment.tiers.items()
-            for callee in tier.calls
-            for pool in _pools(experiment, name, tier, callee)
-        ),
+        servers=tuple(_server(experiment, server, levels[server.tier], group[server.tier]) for server in servers),
+        calls=tuple(Call(caller=group[name], callee=group[callee]) for name, callee, _ in called),
+        pools=tuple(pool for name, callee, _ in called for pool in _pools(experiment, name, callee, group)),
         balancers=tuple(
-            Balancer(
-                name=f"{caller} to {callee}",
-                server=caller,
-                candidates=places.server_names(callee, experiment.tiers[callee]),
-                policy=call.policy,
-            )
-            for caller, callee, call in pairs
+            Balancer(name=f"{name} to {callee}", server=group[name], candidates=(group[callee],), policy=call.policy)
+            for name, callee, call in called
             if experiment.tiers[callee].count > 1
         ),
     )
@@ -58,7 +39,14 @@ def with_neighbours(known: Topology, experiment: Experiment) -> Topology:
     return known.model_copy(update={"nodes": hosts + guests})
 
 
-def _server(experiment: Experiment, server: places.Server, level: int) -> Server:
+def _groups(experiment: Experiment, servers: tuple[places.Server, ...]) -> dict[str, str]:
+    """The name by which calls mean all servers of each tier: that of the tier. Tier a11 has another one if tier a1 has
+    a server a11."""
+    tier_of = {server.name: server.tier for server in servers}
+    return {name: name if tier_of.get(name, name) == name else f"{name} (all)" for name in experiment.tiers}
+
+
+def _server(experiment: Experiment, server: places.Server, level: int, group: str) -> Server:
     tier = experiment.tiers[server.tier]
     holds = tier.kind != "async"
     workers = (tier.workers or 0) * tier.processes if holds else 0
@@ -66,6 +54,7 @@ def _server(experiment: Experiment, server: places.Server, level: int) -> Server
     return Server(
         name=server.name,
         node=server.node,
+        group=group if tier.count > 1 else None,
         tier=level,
         kind="sync" if holds else "async",
         protocol=tier.protocol,
@@ -76,8 +65,9 @@ def _server(experiment: Experiment, server: places.Server, level: int) -> Server
     )
 
 
-def _pools(experiment: Experiment, name: str, tier: Tier, callee: str) -> list[Pool]:
-    """One pool for each caller, and for each candidate and servlet where `pool_per` has them."""
+def _pools(experiment: Experiment, name: str, callee: str, group: Mapping[str, str]) -> list[Pool]:
+    """One pool, which each caller has for each candidate; and one for each servlet where `pool_per` has them."""
+    tier = experiment.tiers[name]
     call = tier.calls[callee]
     if not call.pool:
         return []
@@ -88,11 +78,13 @@ def _pools(experiment: Experiment, name: str, tier: Tier, callee: str) -> list[P
         work, what = found.at.get(name) or found.at.get(tier.role or name), f", {found.servlet or one}"
         if work and work.calls:
             asked[what] = (*asked.get(what, ()), one)
-    ways = product(places.server_names(name, tier), places.server_names(callee, experiment.tiers[callee]))
     return [
         Pool(
-            name=f"{caller} to {candidate}{what}", caller=caller, callee=candidate, size=size, interactions=its or None
+            name=f"{name} to {callee}{what}",
+            caller=group[name],
+            callee=group[callee],
+            size=size,
+            interactions=its or None,
         )
-        for caller, candidate in ways
         for what, its in (asked or {"": ()}).items()
     ]

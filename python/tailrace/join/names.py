@@ -72,7 +72,8 @@ class Naming:
         cpus: dict[str, tuple[int, ...]] = {}
         pools: list[Pool] = []
         balancers: list[Balancer] = []
-        for host, known in self.topologies.items():
+        for host, grouped in self.topologies.items():
+            known = grouped.apart()
             names = self.hosts[host]
             for node in known.nodes:
                 name, on = names.nodes[node.name], host if node.host == HOST else node.host

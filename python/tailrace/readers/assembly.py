@@ -166,7 +166,7 @@ def _beside(writer: Writer, kind: str, found: Found, known: Collection[str]) -> 
     server in the logs calls this one."""
     kinds = {one.kind for one in writer.inputs if one.carries.get("responses") == carried.COUNTED}
     servers = {name for frame in found.requests for name in frame.get_column("server").cast(pl.String).unique()}
-    called = {call.callee for call in writer.topology.calls}
+    called = {callee for _, callee in writer.topology.pairs()}
     return kind == "access log" and kinds == {kind} and not servers.intersection({*known, *called})
 
 
@@ -207,9 +207,7 @@ def _renamed(frame: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _tiered(topology: Topology) -> Topology:
-    tiers = distances(
-        [server.name for server in topology.servers], [(call.caller, call.callee) for call in topology.calls]
-    )
+    tiers = distances([server.name for server in topology.servers], topology.pairs())
     servers = [server.model_copy(update={"tier": tiers[server.name]}) for server in topology.servers]
     return topology.model_copy(update={"servers": tuple(sorted(servers, key=lambda s: (s.tier or 0, s.name)))})
 

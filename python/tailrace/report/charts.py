@@ -160,8 +160,7 @@ def around(this: Episode, recording: Recording) -> tuple[int, int]:
 def slot(recording: Recording, place: str) -> int:
     """The colour of a place. A server has one colour in the whole report; other places get the remaining colours, in
     order of appearance."""
-    places = dict.fromkeys((*recording.servers, *(line.place for line in recording.lines)))
-    return list(places).index(place) % CURVES_MAX if place in places else 0
+    return recording.order.get(place, 0) % CURVES_MAX
 
 
 def _window_chart(
@@ -173,7 +172,7 @@ def _window_chart(
     shape: Shape,
     span: tuple[int, int],
 ) -> Chart | None:
-    places = [s for s in _places(recording, metric) if _has(recording, s, metric, index, span, above=0)]
+    places = [s for s in recording.having(metric) if _has(recording, s, metric, index, span, above=0)]
     curves = tuple(
         Curve(line, words.name(place), slot(recording, place))
         for place in places[:CURVES_MAX]
@@ -186,14 +185,14 @@ def _window_chart(
 
 
 def _queues(recording: Recording, index: int | None, this: Episode | None, span: tuple[int, int]) -> Chart | None:
-    places = list(_places(recording, "queue_length"))
+    places = list(recording.having("queue_length"))
     if this is not None:
         first = dict.fromkeys((this.dropper, this.origin, *(w.server for w in this.wave)))
-        places.sort(key=lambda p: (p not in first, recording.servers.index(p) if p in recording.servers else 0))
+        places.sort(key=lambda p: p not in first)
     chosen = set(places[:CURVES_MAX])
     curves = tuple(
         Curve(line, words.name(place), slot(recording, place), place_index % 4)
-        for place_index, place in enumerate(p for p in _places(recording, "queue_length") if p in chosen)
+        for place_index, place in enumerate(p for p in recording.having("queue_length") if p in chosen)
         if (line := recording.line(place, "queue_length", index)) is not None
     )
     if not curves:
@@ -217,7 +216,7 @@ def _resources(recording: Recording, index: int, this: Episode, span: tuple[int,
     others = [(p, m) for p in places for m in OTHER_METRICS]
     for metric in HOST_METRICS:
         if not any(recording.line(p, metric, index) is not None for p in places):
-            others += [(p, metric) for p in _places(recording, metric)[:1]]
+            others += [(p, metric) for p in recording.having(metric)[:1]]
     if this.cause == "writeback":
         others = [(p, m) for p, m in others if m not in HOST_METRICS]
     who = words.name(this.origin or stalled or "the origin")
@@ -232,9 +231,9 @@ def _saturated(recording: Recording, index: int, this: Episode, known: list[str]
     stall, evidence = this.findings[3], {c.place for c in this.causes}
     if stall.verdict != "found" or stall.begin is None or stall.end is None:
         return []
-    found = []
-    for place in _places(recording, "cpu_busy"):
-        if place in known or place in evidence or place in recording.servers:
+    found, servers = [], set(recording.servers)
+    for place in recording.having("cpu_busy"):
+        if place in known or place in evidence or place in servers:
             continue
         at = recording.line(place, "cpu_busy", index)
         inside = _within(recording, recording.lines[at], (stall.begin, stall.end)) if at is not None else np.empty(0)
@@ -301,12 +300,6 @@ def _charts(
         charts.append(Chart(step, heading, unit, "lines", tuple(curves), (), marks, tuple(flat.pop(unit, ())), summary))
         marks = ()
     return charts
-
-
-def _places(recording: Recording, metric: str) -> tuple[str, ...]:
-    """The places that have the metric: first the servers, in their order."""
-    having = dict.fromkeys(line.place for line in recording.lines if line.metric == metric)
-    return (*(s for s in recording.servers if s in having), *(p for p in having if p not in recording.servers))
 
 
 def _node(recording: Recording, *servers: str | None) -> tuple[str, ...]:

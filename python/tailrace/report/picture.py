@@ -5,14 +5,14 @@ queues and their calls, and who calls whom. Names may come from strangers, so al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from markupsafe import escape
 
 from tailrace import foreign
 from tailrace.diagnosis.words import count
-from tailrace.topology import Pool, Server, Topology
+from tailrace.topology import Server, Topology
 
 WIDTH, LINE, GAP_X, GAP_Y, EDGE = 210, 16, 90, 24, 20
 """Of a server's box, a line of text, and the space between columns, between rows and around everything, in pixels."""
@@ -47,16 +47,13 @@ class _Box:
 
 def svg(topology: Topology, title: str) -> str:
     """Equal topologies give equal text."""
-    columns, policies = _columns(topology), {one.server: one.policy for one in topology.balancers}
-    pools: dict[str, list[Pool]] = {}
-    for pool in topology.pools:
-        pools.setdefault(pool.caller, []).append(pool)
+    columns = _columns(topology)
     boxes: dict[str, _Box] = {}
     heights, notes = [], []
     for number, servers in enumerate(columns[:COLUMNS_MAX]):
         x, y = EDGE + number * (WIDTH + GAP_X), EDGE + 2 * LINE
         for server in servers[:ROWS_MAX]:
-            box = _Box(server, x, y, (*_lines(server, topology, policies), *_pools(pools.get(server.name, ()))))
+            box = _Box(server, x, y, (*_lines(server, topology), *_pools(topology, server.name)))
             boxes.setdefault(server.name, box)
             y += box.height + GAP_Y
         if len(servers) > ROWS_MAX:
@@ -88,7 +85,7 @@ def _columns(topology: Topology) -> list[list[Server]]:
     return [tiers[tier] for tier in sorted(tiers)]
 
 
-def _lines(server: Server, topology: Topology, policies: Mapping[str, str | None]) -> Iterator[str]:
+def _lines(server: Server, topology: Topology) -> Iterator[str]:
     yield server.name
     workers = f"{server.workers:,} workers" if server.workers else ""
     about = ", ".join(filter(None, ("asynchronous" if server.kind == "async" else "", workers)))
@@ -105,15 +102,17 @@ def _lines(server: Server, topology: Topology, policies: Mapping[str, str | None
     if beside:
         more = f" and {len(beside) - BESIDE_MAX:,} more" if len(beside) > BESIDE_MAX else ""
         yield f"beside {', '.join(beside[:BESIDE_MAX])}{more}"
-    if server.name in policies:
-        yield f"balances by {policies[server.name] or 'an unknown policy'}"
+    balancers = topology.balancers_of(server.name)
+    if balancers:
+        yield f"balances by {balancers[-1].policy or 'an unknown policy'}"
 
 
-def _pools(pools: Sequence[Pool]) -> Iterator[str]:
+def _pools(topology: Topology, server: str) -> Iterator[str]:
     """The pools of a caller, in one line for callees with equal ones."""
     sizes: dict[str, Counter[int]] = {}
-    for pool in pools:
-        sizes.setdefault(pool.callee, Counter())[pool.size] += 1
+    for pool in topology.pools_of(server):
+        for member in topology.members(pool.callee):
+            sizes.setdefault(member, Counter())[pool.size] += 1
     callees: dict[str, list[str]] = {}
     for callee, found in sizes.items():
         words = ", ".join(f"{n} pools of {size:,}" if n > 1 else f"pool of {size:,}" for size, n in found.items())
@@ -123,9 +122,8 @@ def _pools(pools: Sequence[Pool]) -> Iterator[str]:
 
 
 def _calls(topology: Topology, boxes: dict[str, _Box]) -> Iterator[str]:
-    for call in topology.calls:
-        caller, callee = boxes.get(call.caller), boxes.get(call.callee)
-        if caller and callee:
+    for name, caller in boxes.items():
+        for callee in filter(None, map(boxes.get, topology.callees_of(name))):
             yield f'<path class="call" d="M{caller.x + WIDTH} {caller.middle}L{callee.x} {callee.middle}"/>'
 
 

@@ -112,6 +112,23 @@ class Recording:
                 found.setdefault(server, []).append(place)
         return found
 
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """Place → its number: first the servers, then other places in the order of the lines."""
+        places = dict.fromkeys((*self.servers, *(line.place for line in self.lines)))
+        return {place: number for number, place in enumerate(places)}
+
+    @cached_property
+    def _having(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for line in self.lines:
+            found.setdefault(line.metric, {})[line.place] = None
+        return {metric: tuple(sorted(places, key=self.order.__getitem__)) for metric, places in found.items()}
+
+    def having(self, metric: str) -> tuple[str, ...]:
+        """The places that have the metric: first the servers, in their order."""
+        return self._having.get(metric, ())
+
     def line(self, place: str, metric: str, episode: int | None = None) -> int | None:
         """Index of the finest line that covers the episode; None if there is no line."""
         known = self._lines.get((place, metric), {})

@@ -64,7 +64,7 @@ def _one_server_unseen(run: Tables, random: Random) -> Tables:
 def _one_place(run: Tables, _: Random) -> Tables:
     """A capture at the entries: it has the visits of the entries and the calls that these make."""
     entries = {server.name for server in run.topology.servers if not run.topology.callers_of(server.name)}
-    called = {call.callee for call in run.topology.calls if call.caller in entries}
+    called = {callee for entry in entries for callee in run.topology.callees_of(entry)}
     caller = pl.col("caller").cast(pl.String)
     visits = run.visits.filter(caller.is_null() | caller.is_in(list(entries)))
     drop = pl.col("kind").cast(pl.String).is_in(["drop", "data_drop"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tailrace.bounds import PAIRS, SERVERS
 from tailrace.experiment import Experiment, to_table
 from tailrace.experiment.catalogue import interactions
 from tailrace.experiment.kernels import LONGEST
@@ -31,6 +32,7 @@ def exceeded(experiment: Experiment) -> Iterator[tuple[str, str]]:
         if stall.every and (times := experiment.duration // stall.every) > STALLS_MAX:
             yield f"stalls[{number}].every", f"{format_count(times)} stalls, at most {format_count(STALLS_MAX)}"
     yield from _too_slow(experiment)
+    yield from _too_many(experiment)
     for key, period in _periods(experiment):
         if (times := whole // period) > TIMES_MAX:
             yield key, f"{format_count(times)} times in this run, at most {format_count(TIMES_MAX)}"
@@ -52,6 +54,25 @@ def _too_large(key: str, value: Any, written: Any) -> Iterator[tuple[str, str]]:
         yield key, f"at most 6 days, got {written}"
     elif value > SIZE_MAX:
         yield key, f"at most {format_count(SIZE_MAX)} bytes, got {written}"
+
+
+def _too_many(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Tiers and calls that make a topology too large for a run folder."""
+    counts = {name: tier.count for name, tier in experiment.tiers.items()}
+    if (servers := sum(counts.values())) > SERVERS:
+        largest = max(counts, key=counts.__getitem__)
+        yield f"tiers.{largest}.count", f"{format_count(servers)} servers in all, at most {format_count(SERVERS)}"
+    calls = [(name, callee, call) for name, tier in experiment.tiers.items() for callee, call in tier.calls.items()]
+    of_kinds = any(call.pool and "interaction" in (call.pool_per or ()) for _, _, call in calls)
+    kinds = len(interactions(experiment)) if of_kinds else 1
+    pairs = 0
+    for name, callee, call in calls:
+        pools = kinds if call.pool and "interaction" in (call.pool_per or ()) else 1
+        pairs += counts[name] * counts[callee] * pools
+        if pairs > PAIRS:
+            what = "pairs of servers that call each other, or pools between them, up to here"
+            yield f"tiers.{name}.calls.{callee}", f"{format_count(pairs)} {what}; at most {format_count(PAIRS)}"
+            return
 
 
 def _too_slow(experiment: Experiment) -> Iterator[tuple[str, str]]:

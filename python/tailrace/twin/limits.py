@@ -138,7 +138,14 @@ class Limits:
         return True
 
     def _pool(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> dict[str, Any]:
-        pools = [pool for pool in self.view.topology.pools if pool.caller in callers and pool.callee in callees]
+        known = self.view.topology
+        pools = [
+            pool.model_copy(update={"caller": caller, "callee": callee})
+            for caller in callers
+            for pool in known.pools_of(caller)
+            for callee in callees
+            if pool.callee in known.names_of(callee)
+        ]
         if not pools:
             opened = [self.view.calls.get(caller, {}).get(callee, NOBODY) for caller in callers for callee in callees]
             workers = self.account.workers[[self.account.recorded.number[name] for name in callers]]

@@ -36,7 +36,8 @@ def find(topology: Topology, servers: tuple[str, ...]) -> Structure:
     members: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
     for balancer in topology.balancers:
-        group = tuple(name for name in balancer.candidates if name in servers)
+        candidates = (one for name in balancer.candidates for one in topology.members(name))
+        group = tuple(name for name in candidates if name in servers)
         if len(group) > 1 and not taken & set(group):
             members[_stem(group, servers)] = group
             taken |= set(group)
@@ -44,9 +45,10 @@ def find(topology: Topology, servers: tuple[str, ...]) -> Structure:
     ordered = dict(sorted(members.items(), key=lambda item: servers.index(item[1][0])))
     tier = {server: name for name, group in ordered.items() for server in group}
     policy = {
-        (tier[balancer.server], tier[balancer.candidates[0]]): balancer.policy
-        for balancer in topology.balancers
-        if balancer.policy and balancer.server in tier and balancer.candidates and balancer.candidates[0] in tier
+        (tier[server], tier[balancer.candidates[0]]): balancer.policy
+        for server in servers
+        for balancer in topology.balancers_of(server)
+        if balancer.policy and balancer.candidates and balancer.candidates[0] in tier
     }
     return Structure(ordered, policy)
 

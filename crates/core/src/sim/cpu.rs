@@ -1,5 +1,5 @@
 //! CPUs: nodes share their cores among groups, groups share what they get among their jobs, O(log
-//! n) an event.
+//! n) an event in the number of jobs; [`next`] finds the group of the next event.
 //!
 //! All jobs of a group progress at one rate. A group therefore keeps the service that each of its
 //! jobs has attained since it was last idle, and a job leaves when that reaches its value at
@@ -11,10 +11,12 @@
 //! (generalised processor sharing).
 
 mod group;
+mod next;
 
 use super::plan;
 use group::Group;
 pub use group::Used;
+use next::Next;
 
 pub const NEVER: i64 = i64::MAX;
 /// A job that is never done: a neighbour's thread.
@@ -41,7 +43,7 @@ pub struct Cpus {
     nodes: Vec<Node>,
     groups: Vec<Group>,
     /// The next event of each group by itself.
-    next: Vec<i64>,
+    next: Next,
 }
 
 impl Cpus {
@@ -59,13 +61,13 @@ impl Cpus {
             starved: Vec::new(),
             nodes: nodes.collect(),
             groups: Vec::new(),
-            next: Vec::new(),
+            next: Next::default(),
         };
         for group in groups {
             let on = &mut cpus.nodes[group.node as usize].groups;
             on.push(cpus.groups.len() as u32);
             cpus.groups.push(Group::new(group, on[0]));
-            cpus.next.push(NEVER);
+            cpus.next.push();
         }
         cpus
     }
@@ -78,12 +80,7 @@ impl Cpus {
     #[inline(always)]
     pub fn next(&mut self, now: i64) -> (i64, u32) {
         loop {
-            let (mut time, mut group) = (NEVER, 0);
-            for (i, &t) in self.next.iter().enumerate() {
-                if t < time {
-                    (time, group) = (t, i as u32);
-                }
-            }
+            let (time, group) = self.next.first();
             if time != STALE {
                 return (time, group);
             }
@@ -96,7 +93,7 @@ impl Cpus {
     pub fn add(&mut self, now: i64, group: u32, work: f64, job: u32) {
         let g = &mut self.groups[group as usize];
         g.add(now, work, job);
-        self.next[g.first as usize] = g.known_next(now).unwrap_or(STALE);
+        self.next.set(g.first, g.known_next(now).unwrap_or(STALE));
     }
 
     /// The group's event: a job that is done, or nothing (a quota ran out).
@@ -104,7 +101,7 @@ impl Cpus {
     pub fn take(&mut self, now: i64, group: u32) -> Option<u32> {
         let g = &mut self.groups[group as usize];
         let job = g.take(now);
-        self.next[g.first as usize] = g.known_next(now).unwrap_or(STALE);
+        self.next.set(g.first, g.known_next(now).unwrap_or(STALE));
         job
     }
 
@@ -112,7 +109,7 @@ impl Cpus {
     pub fn remove(&mut self, now: i64, group: u32, which: impl Fn(u32) -> bool) {
         let g = &mut self.groups[group as usize];
         g.remove(now, which);
-        self.next[g.first as usize] = STALE;
+        self.next.set(g.first, STALE);
     }
 
     /// The division of the node changes, for another reason than jobs.
@@ -122,7 +119,7 @@ impl Cpus {
             self.groups[group as usize].forget();
         }
         if let Some(&first) = on.first() {
-            self.next[first as usize] = STALE;
+            self.next.set(first, STALE);
         }
     }
 
@@ -195,7 +192,7 @@ impl Cpus {
     /// A new quota period; returns since when the old quota was used up and a job waited.
     pub fn refill(&mut self, now: i64, group: u32) -> Option<i64> {
         let g = &mut self.groups[group as usize];
-        self.next[g.first as usize] = STALE;
+        self.next.set(g.first, STALE);
         g.refill(now)
     }
 
@@ -226,7 +223,7 @@ impl Cpus {
         let g = &mut self.groups[group as usize];
         g.advance(now);
         match g.known_next(now) {
-            Some(next) => self.next[group as usize] = next,
+            Some(next) => self.next.set(group, next),
             None => {
                 let node = g.node;
                 self.divide(now, node);
@@ -246,7 +243,7 @@ impl Cpus {
             if n.blocked == 0.0 {
                 g.learn();
             }
-            self.next[only as usize] = g.next(now);
+            self.next.set(only, g.next(now));
         } else {
             self.fill(now, node, speed, capacity);
         }
@@ -294,7 +291,7 @@ impl Cpus {
             let g = &mut self.groups[i as usize];
             let cores = g.share.allocated;
             g.share = g.share_of(cores, (g.wants() - cores).min(all - cores), speed);
-            self.next[i as usize] = g.next(now);
+            self.next.set(i, g.next(now));
             if let Some(since) = g.starves(now) {
                 self.starved.push((i, since, now));
             }

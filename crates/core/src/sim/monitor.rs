@@ -4,6 +4,7 @@ use super::plan::{Connector, Plan, Steal};
 use super::tables::{places, Sink};
 use super::Sim;
 use crate::record::rows::Sample;
+use std::collections::{HashMap, HashSet};
 
 /// Reading a page back from a disk takes a tenth of a millisecond, ns: most of a request to an SSD is its own latency.
 const FAULT: f64 = 100_000.0;
@@ -14,6 +15,8 @@ pub struct Monitor {
     groups: Vec<GroupSeen>,
     nodes: Vec<NodeSeen>,
     servers: Vec<ServerSeen>,
+    /// By connector, as [`first_to_choose`] finds it.
+    chooses_first: Vec<bool>,
     last: i64,
 }
 
@@ -45,25 +48,34 @@ struct ServerSeen {
 impl Monitor {
     pub fn new(plan: &Plan) -> Self {
         let places = places(plan);
-        let place = |name: &str| places.iter().position(|p| p == name).unwrap_or(0) as u32;
+        let mut numbers = HashMap::new();
+        for (number, name) in places.iter().enumerate() {
+            numbers.entry(name.as_str()).or_insert(number as u32);
+        }
+        let place = |name: &str| numbers.get(name).copied().unwrap_or(0);
         let groups = plan.groups.iter().map(|g| GroupSeen {
             place: place(&g.name),
             ..GroupSeen::default()
         });
-        let nodes = plan.nodes.iter().enumerate().map(|(i, node)| {
-            let mut on = plan.groups.iter().filter(|g| g.node as usize == i);
-            let (first, second) = (on.next(), on.next());
-            let alone = first.filter(|_| second.is_none());
+        let mut on = vec![(0_u32, ""); plan.nodes.len()];
+        for group in &plan.groups {
+            let (count, last) = &mut on[group.node as usize];
+            (*count, *last) = (*count + 1, &group.name);
+        }
+        let nodes = plan.nodes.iter().zip(on).map(|(node, (count, group))| {
+            let alone = count == 1;
             NodeSeen {
-                place: alone.map_or_else(|| place(&node.name), |g| place(&g.name)),
-                shared: alone.is_none(),
+                place: place(if alone { group } else { &node.name }),
+                shared: !alone,
                 ..NodeSeen::default()
             }
         });
+        let (groups, nodes) = (groups.collect(), nodes.collect());
         Monitor {
-            groups: groups.collect(),
-            nodes: nodes.collect(),
+            groups,
+            nodes,
             servers: vec![ServerSeen::default(); plan.servers.len()],
+            chooses_first: first_to_choose(plan),
             places,
             last: 0,
         }
@@ -197,15 +209,12 @@ impl<S: Sink> Sim<'_, S> {
         }
     }
 
-    /// The data of the first server that chooses among some candidates, for each of them.
+    /// The data of the balancers of a server that are the first among their candidates, for each
+    /// candidate.
     fn sample_balancers(&mut self, server: usize, first: usize) {
-        let plan = self.plan;
-        for (i, connector) in plan.servers[server].connectors.iter().enumerate() {
-            let same = |other: &Connector| other.candidates == connector.candidates;
-            let earlier = plan.servers[..server]
-                .iter()
-                .any(|s| s.connectors.iter().any(same));
-            if connector.candidates.len() < 2 || earlier {
+        let connectors = &self.plan.servers[server].connectors;
+        for (i, connector) in connectors.iter().enumerate() {
+            if !self.monitor.chooses_first[first + i] {
                 continue;
             }
             for (k, &candidate) in connector.candidates.iter().enumerate() {
@@ -214,4 +223,24 @@ impl<S: Sink> Sim<'_, S> {
             }
         }
     }
+}
+
+/// For each connector whether it chooses among several candidates and no server before does so
+/// among the same.
+fn first_to_choose(plan: &Plan) -> Vec<bool> {
+    let mut known = HashSet::new();
+    let mut found = Vec::new();
+    for server in &plan.servers {
+        let several = |c: &&Connector| c.candidates.len() > 1;
+        let new = |c: &Connector| several(&c) && !known.contains(&c.candidates);
+        found.extend(server.connectors.iter().map(new));
+        known.extend(
+            server
+                .connectors
+                .iter()
+                .filter(several)
+                .map(|c| &c.candidates),
+        );
+    }
+    found
 }

@@ -8,6 +8,7 @@ use crate::record::rows::{Event, NumberedEvent, NumberedSample, Request, Sample}
 use crate::record::writer::TableWriter;
 use crate::record::{Names, Visit, CALLER_IS_SERVER, NO_ID, NO_TIME};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Receives rows in the order of time.
@@ -111,16 +112,13 @@ fn names(plan: &Plan) -> Names {
 
 pub fn places(plan: &Plan) -> Vec<String> {
     let mut places: Vec<String> = plan.servers.iter().map(|s| s.name.clone()).collect();
+    let mut known: HashSet<&str> = plan.servers.iter().map(|s| s.name.as_str()).collect();
     let others = plan
         .groups
         .iter()
         .map(|g| &g.name)
         .chain(plan.nodes.iter().map(|n| &n.name));
-    for other in others {
-        if !places.contains(other) {
-            places.push(other.clone());
-        }
-    }
+    places.extend(others.filter(|other| known.insert(other)).cloned());
     places
 }
 

@@ -41,7 +41,7 @@ def find(view: View, recorded: Recorded, known: Pools) -> Choices:
     name_of: list[str] = []
     candidates: list[tuple[tuple[int, int], ...]] = []
     number = recorded.number
-    for balancer in view.topology.balancers:
+    for balancer in recorded.balancers(view.topology):
         names = tuple(name for name in balancer.candidates if name in number)
         called = calls(recorded, balancer.server, names)
         apart = any((balancer.server, name) not in known.of for name in names)

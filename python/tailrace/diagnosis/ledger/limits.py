@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,12 +86,15 @@ def pools(view: View, recorded: Recorded, balancers: Collection[str]) -> Pools:
     as one. One pool may serve all candidates of one of these balancers."""
     called: dict[Kind, Times] = {}
     sizes: dict[Kind, int] = {}
-    for known in view.topology.pools:
-        kind = (known.caller, known.callee), frozenset(known.interactions or ())
-        its = _of_kind(recorded, kind)
-        if len(its):
-            called[kind] = its
-            sizes[kind] = sizes.get(kind, 0) + known.size
+    for way in recorded.ways:
+        for known in view.topology.pools_of(way[0]):
+            if known.callee not in view.topology.names_of(way[1]):
+                continue
+            kind = way, frozenset(known.interactions or ())
+            its = _of_kind(recorded, kind)
+            if len(its):
+                called[kind] = its
+                sizes[kind] = sizes.get(kind, 0) + known.size
     groups = _shared(view, recorded, balancers, called, sizes)
     pool = np.full(len(recorded.server), NONE, dtype=np.uint32)
     for number, group in enumerate(groups):
@@ -102,8 +104,8 @@ def pools(view: View, recorded: Recorded, balancers: Collection[str]) -> Pools:
 
 
 def _of_kind(recorded: Recorded, kind: Kind) -> Times:
-    (caller, callee), asked = kind
-    its = calls(recorded, caller, (callee,))
+    way, asked = kind
+    its = recorded.ways[way]
     if not asked:
         return its
     its = its[recorded.parent[its] >= 0]
@@ -120,18 +122,21 @@ def _shared(
     """Return which calls share a pool. The candidates of a balancer share one of N connections if the calls to all of
     them together reached N and never exceeded it. Recorded choices that followed a stall would fill a common pool
     without the stall, too, so the replay must be able to choose as these balancers do."""
-    groups = []
-    left = dict.fromkeys(called)
-    for balancer, asked in product(view.topology.balancers, dict.fromkeys(asked for _, asked in called)):
-        kinds = [(way, its) for way, its in left if its == asked and way[0] == balancer.server]
-        kinds = [(way, its) for way, its in kinds if way[1] in balancer.candidates]
-        if balancer.name not in balancers or len(kinds) < 2 or len({sizes[kind] for kind in kinds}) > 1:
-            continue
-        rows = np.concatenate([called[kind] for kind in kinds])
-        if Stays.of(recorded.sent[rows], recorded.departure[rows]).longest == sizes[kinds[0]]:
-            groups.append(kinds)
-            left = dict.fromkeys(kind for kind in left if kind not in kinds)
-    return [*groups, *([kind] for kind in left)]
+    groups, alone = [], []
+    of_caller: dict[tuple[str, frozenset[str]], list[Kind]] = {}
+    for kind in called:
+        of_caller.setdefault((kind[0][0], kind[1]), []).append(kind)
+    for (caller, _), left in of_caller.items():
+        for balancer in view.topology.balancers_of(caller):
+            kinds = [kind for kind in left if kind[0][1] in balancer.candidates]
+            if balancer.name not in balancers or len(kinds) < 2 or len({sizes[kind] for kind in kinds}) > 1:
+                continue
+            rows = np.concatenate([called[kind] for kind in kinds])
+            if Stays.of(recorded.sent[rows], recorded.departure[rows]).longest == sizes[kinds[0]]:
+                groups.append(kinds)
+                left = [kind for kind in left if kind not in kinds]
+        alone += [[kind] for kind in left]
+    return [*groups, *alone]
 
 
 def calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:
@@ -139,8 +144,8 @@ def calls(recorded: Recorded, caller: str, callees: tuple[str, ...]) -> Times:
     number = recorded.number
     if caller not in number:
         return np.empty(0, dtype=np.int64)
-    called = np.isin(recorded.server, [number[name] for name in callees if name in number])
-    return np.flatnonzero((recorded.caller == number[caller]) & called)
+    its = recorded.called_by.get(number[caller], np.empty(0, dtype=np.int64))
+    return its[np.isin(recorded.server[its], [number[name] for name in callees if name in number])]
 
 
 def at_once(recorded: Recorded, pools: Pools) -> Numbers:

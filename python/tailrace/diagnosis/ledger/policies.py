@@ -3,7 +3,7 @@ choices if none of them is stalled. The replay chooses by a policy only if the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,13 +56,14 @@ class Routes:
 
 
 def routes(view: View, recorded: Recorded) -> Routes:
-    blind = {one.name for one in view.topology.balancers if one.policy in BLIND}
+    named = {one.name: one.policy for one in recorded.balancers(view.topology)}
+    blind = {name for name, policy in named.items() if policy in BLIND}
     apart = _ways(view, recorded, blind)
     # A call that waits for a common pool was chosen before its wait. So a policy is tried with either kind of pools.
-    every = {one.name for one in view.topology.balancers}
+    every = set(named)
     common = apart if every == blind else _ways(view, recorded, every)
     tried = [apart] if common[0].of == apart[0].of else [apart, common]
-    each = zip(*(_policies(view, recorded, made, waited) for _, made, waited in tried), strict=True)
+    each = zip(*(_policies(named, recorded, made, waited) for _, made, waited in tried), strict=True)
     policy = tuple(next((one for one in found if one != RECORDED), RECORDED) for found in each)
     again = {name for name, its in zip(apart[1].balancer, policy, strict=True) if its != RECORDED}
     pools, made, waited = _ways(view, recorded, blind | again) if again else apart
@@ -77,9 +78,8 @@ def _ways(view: View, recorded: Recorded, balancers: Collection[str]) -> tuple[P
     return pools, made, waits.find(recorded, pools, made)
 
 
-def _policies(view: View, recorded: Recorded, made: Choices, waited: Waits) -> Iterator[str]:
-    """Return the policy of each choice."""
-    named = {one.name: one.policy for one in view.topology.balancers}
+def _policies(named: Mapping[str, str | None], recorded: Recorded, made: Choices, waited: Waits) -> Iterator[str]:
+    """Return the policy of each choice; `named` has those of the balancers."""
     for number, (name, candidates) in enumerate(zip(made.balancer, made.candidates, strict=True)):
         known = named[name]
         tried = () if known in BLIND else (known,) if known in LOOKING else USUAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Slow, direct_waits, infer_schedules
+from tailrace.topology import Balancer, Topology
 from tailrace.units import SECOND
 
 AROUND_NS = 15 * SECOND
@@ -112,6 +114,30 @@ class Recorded:
     def number(self) -> dict[str, int]:
         """Return the number of each server."""
         return {name: i for i, name in enumerate(self.servers)}
+
+    @cached_property
+    def called_by(self) -> dict[int, Times]:
+        """Return for each server that calls others its calls, in the order of their numbers."""
+        order = np.argsort(self.caller, kind="stable")
+        callers, first = np.unique(self.caller[order], return_index=True)
+        return {
+            int(caller): its for caller, its in zip(callers, np.split(order, first[1:]), strict=True) if caller >= 0
+        }
+
+    @cached_property
+    def ways(self) -> dict[tuple[str, str], Times]:
+        """Return for each caller and each server that it calls these calls, in the order of their numbers."""
+        found = {}
+        for caller, its in self.called_by.items():
+            servers = self.server[its]
+            for callee in np.unique(servers).tolist():
+                found[self.servers[caller], self.servers[callee]] = its[servers == callee]
+        return found
+
+    def balancers(self, topology: Topology) -> Iterator[Balancer]:
+        """Return the balancers of the servers that call others."""
+        for caller in self.called_by:
+            yield from topology.balancers_of(self.servers[caller])
 
     @cached_property
     def own_ns(self) -> Times:

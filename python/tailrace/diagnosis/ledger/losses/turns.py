@@ -76,7 +76,10 @@ def _of_one_kind(seen: Seen, recorded: Recorded, server: str, most: float) -> St
     found = _stands(seen, recorded, server)
     if not len(found.times):
         return None
-    tier = next((each.candidates for each in seen.view.topology.balancers if server in each.candidates), (server,))
+    known = seen.view.topology
+    named = set(known.names_of(server))
+    among = next((each for each in known.balancers if not named.isdisjoint(each.candidates)), None)
+    tier = [one for name in among.candidates for one in known.members(name)] if among else [server]
     others = (one for one in tier if one in recorded.number and one != server)
     every = {server: found} | {one: _stands(seen, recorded, one) for one in others}
     return found if _chance(recorded, every) <= most else None
