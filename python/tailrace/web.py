@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from http.client import HTTPException, HTTPResponse
-from typing import cast
+import os
+import socket
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import Timer
+from typing import Any, cast
 from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.parse import urlsplit
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 _SAID_BYTES_MAX = 500
 
@@ -15,17 +20,92 @@ class _NoRedirects(HTTPRedirectHandler):
         """The user chose the server. It may not name another one, which would get the password and the content."""
 
 
+class _Patient(HTTPConnection):
+    """A connection whose timeout counts for all of a request and for the headers of its answer together. The timeout of
+    a socket counts for each of its packets, and a server may send one byte in each."""
+
+    _timer: Timer | None = None
+    _late = False
+
+    def connect(self) -> None:
+        super().connect()
+        # It is of its own, because a socket of TLS must not be shut down by another thread.
+        beside = socket.socket(fileno=os.dup(self.sock.fileno()))
+        self._timer = Timer(cast(float, self.timeout), self._end, (beside,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def getresponse(self) -> HTTPResponse:
+        try:
+            return super().getresponse()
+        finally:
+            self._stop()
+            if self._late:
+                raise TimeoutError("timed out")
+
+    def close(self) -> None:
+        self._stop()
+        super().close()
+
+    def _end(self, beside: socket.socket) -> None:
+        self._late = True
+        with suppress(OSError), beside:
+            beside.shutdown(socket.SHUT_RDWR)
+
+    def _stop(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            [beside] = timer.args
+            beside.close()
+
+
+class _Secure(_Patient, HTTPSConnection):
+    pass
+
+
+class _Http(HTTPHandler):
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_Patient, req)
+
+
+class _Https(HTTPSHandler):
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_Secure, req)
+
+
 def answer(request: Request, timeout_s: float) -> HTTPResponse:
-    """The server's answer. Raises HTTPError for a refusal and for a redirect, and OSError if there is no answer within
-    `timeout_s` seconds, or if what comes is not HTTP."""
+    """The server's answer. Raises HTTPError for a refusal and for a redirect, and OSError if the headers of an answer
+    are not there within `timeout_s` seconds after the connection, or if what comes is not HTTP."""
+    handlers: Any = (_NoRedirects, _Http, _Https)
     try:
-        return cast(HTTPResponse, build_opener(_NoRedirects).open(request, timeout=timeout_s))
+        return cast(HTTPResponse, build_opener(*handlers).open(request, timeout=timeout_s))
     except HTTPException as error:  # its text may repeat what a stranger sent
         raise OSError(f"the answer is not HTTP ({type(error).__name__})") from error
+
+
+def body(answer: HTTPResponse, most: int) -> bytes:
+    """The content of an answer, at most so many bytes. Raises OSError if the answer ends before its end."""
+    try:
+        content = answer.read(most)
+    except HTTPException as error:
+        raise OSError("the answer ends early") from error
+    if len(content) < most and answer.length:
+        raise OSError("the answer ends early")
+    return content
+
+
+def below(url: str, path: str) -> str:
+    """The URL of a path below another URL, whose query stays at the end."""
+    parts = urlsplit(url)
+    return parts._replace(path=f"{parts.path.rstrip('/')}/{path}").geturl()
 
 
 def said(error: HTTPError) -> str:
     """What an answer says that is no success: its code, and where it redirects to, or the first line of its text."""
     elsewhere = error.headers.get("Location")
-    line = error.read(_SAID_BYTES_MAX).decode("utf-8", "replace").partition("\n")[0]
+    content = b""
+    with suppress(OSError, HTTPException):
+        content = error.read(_SAID_BYTES_MAX)
+    line = content.decode("utf-8", "replace").partition("\n")[0]
     return f"{error.code}: it redirects to {elsewhere}" if elsewhere else f"{error.code}: {line}"

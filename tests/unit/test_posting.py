@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from tailrace.watch import posting
-from tailrace.watch.posting import ANSWER_MAX, post, shown, tried
+from tailrace.watch.posting import ANSWER_MAX, post, shown, signal, tried
 
 
 @contextmanager
@@ -61,6 +61,20 @@ def test_the_body_is_read_as_far_as_it_comes(
     monkeypatch.setattr(posting, "PATIENCE_S", 1)
     with answering(b"HTTP/1.1 200 OK\r\n", *parts) as url:
         assert post(url, {}) == body
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://h", "http://h/v1/logs"),
+        ("http://h/v1/logs/", "http://h/v1/logs"),
+        ("http://h/otlp?tenant=a/v1/logs", "http://h/otlp/v1/logs?tenant=a/v1/logs"),
+        ("http://h/v1/logs?tenant=a", "http://h/v1/logs?tenant=a"),
+        ("http://h/v1/traces", "http://h/v1/traces/v1/logs"),
+    ],
+)
+def test_the_path_of_a_signal_goes_before_the_query(url: str, found: str) -> None:
+    assert signal(url, "logs") == found
 
 
 def test_what_is_shown_of_a_url_has_no_secret() -> None:

@@ -135,8 +135,28 @@ def test_points_that_a_receiver_rejects_are_reported(monkeypatch: pytest.MonkeyP
     for _ in range(5):
         pusher.offer(list(gauges().families(NOW)), NOW)
         pusher._export(1)
-    [failure] = pusher.failures()
+    failure, recovery = pusher.failures()
+    assert recovery == "otlp at http://h: metrics are taken again"
     assert failure == "otlp at http://h: metrics could not be sent: the receiver rejected data points: too \\u0007 old"
+
+
+def test_a_receiver_that_is_gone_is_reported_when_it_goes_and_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = iter([True, True, True, False, False, True, True])
+
+    def post(url: str, content: object) -> bytes:
+        if next(gone):
+            raise OSError("no route")
+        return b"{}"
+
+    monkeypatch.setattr(posting, "post", post)
+    pusher = Pusher("http://h/v1/metrics", "1", 1)
+    said = []
+    for _ in range(7):
+        pusher.offer(list(gauges().families(NOW)), NOW)
+        pusher._export(1)
+        said.append([one.rpartition("metrics ")[2] for one in pusher.failures()])
+    lost = ["could not be sent: no route (1 tries)"]
+    assert said == [lost, [], [], ["are taken again"], [], lost, []]
 
 
 def test_the_interval_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 from typer.testing import CliRunner
 
 from packets import ACK, PSH, Capture, Connection
@@ -70,3 +71,18 @@ def test_details_of_strangers_are_no_ids(tmp_path: Path) -> None:
     [found] = traces(Dataset.open(tmp_path / "run"), SECOND)
     assert (found.trace, found.span, found.end) == (f"{7:032x}", f"{1:016x}", SECOND + 5)
     assert traces(Dataset.open(tmp_path / "run"), 2 * SECOND) == []
+
+
+def test_of_more_visits_than_are_kept_the_longest_are_kept_wherever_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.dataset.traces.TRACED_MAX", 10)
+    monkeypatch.setattr("tailrace.dataset.traces._AT_ONCE", 7)
+    # the longest come last, and each trace has two visits
+    visits = [(f"{1 + place // 2:032x}-{1:016x}", SECOND + place) for place in range(100)]
+    rows = [("web", KIND, place, place + took, detail) for place, (detail, took) in enumerate(visits)]
+    with create(tmp_path / "run") as writer:
+        writer.write_table("events", pl.DataFrame(rows, ["place", "kind", "begin", "end", "detail"], orient="row"))
+    found = traces(Dataset.open(tmp_path / "run"), SECOND)
+    assert [int(one.trace, 16) for one in found] == list(range(50, 40, -1))
+    assert [one.end - one.begin for one in found] == [SECOND + place for place in range(99, 79, -2)]

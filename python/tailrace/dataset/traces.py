@@ -6,7 +6,6 @@ it is unknown: `4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7`.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import polars as pl
@@ -16,9 +15,10 @@ from tailrace.dataset.reading import Dataset
 KIND = "trace"
 TRACES_MAX = 128
 """OpenTelemetry keeps so many links of a span unless told otherwise."""
-_ROWS_MAX = 100_000
-"""Events that are read: the first ones."""
-_DETAIL = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})")
+TRACED_MAX = 100_000
+_AT_ONCE = 100_000
+"""Events that are compared at a time."""
+_DETAIL = "^[0-9a-f]{32}-[0-9a-f]{16}$"
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,20 @@ class Traced:
 
 
 def traces(dataset: Dataset, least_ns: int) -> list[Traced]:
-    """Those of the first `_ROWS_MAX` visits that last `least_ns` or longer: one for each trace, its longest visit; the
-    longest first.
-    Details that are no ids are left out, because a run folder may come from a stranger."""
-    lasted = pl.col("end") - pl.col("begin")
+    """One for each trace, its longest visit that lasts `least_ns` or longer; the `TRACED_MAX` longest, the longest
+    first. Details that are no ids are left out, because a run folder may come from a stranger."""
+    lasted, trace = pl.col("end") - pl.col("begin"), pl.col("detail").str.head(32)
     rows = (
         dataset.events()
         .filter(pl.col("kind").cast(pl.String) == KIND, lasted >= least_ns)
         .select("begin", "end", pl.col("detail").cast(pl.String))
-        .head(_ROWS_MAX)
-        .collect()
-        .sort(lasted, descending=True, maintain_order=True)
+        .filter(pl.col("detail").str.contains(_DETAIL), trace.str.strip_chars("0") != "")
     )
-    found: dict[str, Traced] = {}
-    for begin, end, detail in rows.iter_rows():
-        ids = _DETAIL.fullmatch(detail or "")
-        if ids is not None and ids[1].strip("0"):
-            found.setdefault(ids[1], Traced(begin, end, ids[1], ids[2] if ids[2].strip("0") else None))
-    return list(found.values())
+    longest = rows.clear().collect()
+    for batch in rows.collect_batches(chunk_size=_AT_ONCE, maintain_order=True):
+        ordered = pl.concat([longest, batch]).sort(lasted, descending=True, maintain_order=True)
+        longest = ordered.unique(trace, keep="first", maintain_order=True).head(TRACED_MAX)
+    return [
+        Traced(begin, end, detail[:32], detail[33:] if detail[33:].strip("0") else None)
+        for begin, end, detail in longest.iter_rows()
+    ]

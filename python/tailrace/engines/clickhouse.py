@@ -93,7 +93,7 @@ class Engine:
         request = urllib.request.Request(url, body, headers, method="POST")
         try:
             with web.answer(request, PATIENCE_S) as answer:
-                content: bytes = answer.read(ANSWER_BYTES_MAX + 1)
+                content = web.body(answer, ANSWER_BYTES_MAX + 1)
         except urllib.error.HTTPError as error:
             raise InputError(source, f"ClickHouse refuses the query ({web.said(error)})") from error
         except OSError as error:

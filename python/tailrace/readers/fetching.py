@@ -36,10 +36,10 @@ def fetch(url: str, begin: int, end: int) -> tuple[bytes, int]:
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise UsageError(f"{url}: expected the URL of a Prometheus", advice="like http://localhost:9090")
     words = urllib.parse.urlencode(query(begin, end)).encode()
-    request = urllib.request.Request(f"{url.rstrip('/')}/api/v1/query", data=words)
+    request = urllib.request.Request(web.below(url, "api/v1/query"), data=words)
     try:
         with web.answer(request, _TIMEOUT_S) as answer:
-            body = answer.read(ANSWER_BYTES + 1)
+            body = web.body(answer, ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
         raise InputError(url, f"it answered {web.said(error)}", "check the URL") from error
     except (OSError, ValueError) as error:

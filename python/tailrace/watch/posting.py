@@ -44,8 +44,8 @@ def shown(url: str) -> str:
 
 def signal(url: str, kind: str) -> str:
     """The URL of OTLP for a kind of content: `traces`, `metrics` or `logs`."""
-    url = url.rstrip("/")
-    return url if url.endswith(f"/v1/{kind}") else f"{url}/v1/{kind}"
+    whole = urlsplit(url).path.rstrip("/").endswith(f"/v1/{kind}")
+    return url.rstrip("/") if whole else web.below(url, f"v1/{kind}")
 
 
 def attribute(key: str, value: int | str) -> dict[str, Any]:

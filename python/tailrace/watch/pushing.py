@@ -62,6 +62,8 @@ class Pusher:
     _failures: queue.Queue[str] = field(default_factory=lambda: queue.Queue(FAILURES_MAX))
     _ending: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _fails: bool = False
+    """Whether the last export failed, or only a part of it was taken."""
 
     def begin(self) -> None:
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -94,9 +96,15 @@ class Pusher:
         rejected: list[str] = []
         send = partial(self._send, content, rejected)
         failure = posting.tried(send, self._ending.wait, tries)
-        for why_not in [failure] if failure else rejected:
+        self._say(failure or "; ".join(rejected))
+
+    def _say(self, why_not: str) -> None:
+        """A receiver that is gone for a day is one sentence when it goes, and one when it is back."""
+        if bool(why_not) != self._fails:
+            said = f"metrics could not be sent: {why_not}" if why_not else "metrics are taken again"
             with suppress(queue.Full):
-                self._failures.put_nowait(f"otlp at {posting.shown(self.url)}: metrics could not be sent: {why_not}")
+                self._failures.put_nowait(f"otlp at {posting.shown(self.url)}: {said}")
+        self._fails = bool(why_not)
 
     def _send(self, content: dict[str, Any], rejected: list[str]) -> None:
         rejected += _rejected(posting.post(self.url, content))
