@@ -49,6 +49,26 @@ def test_a_batch_lasts_from_its_first_request_to_its_last(tmp_path: Path) -> Non
     ]
 
 
+def test_surges_that_overlap_are_one_burst_at_their_place(tmp_path: Path) -> None:
+    sent(tmp_path, [(0, 0)])
+    (tmp_path / "raw/load").mkdir(parents=True)
+    rows = [
+        ("web", "surge", 3 * SECOND, 4 * SECOND),
+        ("web", "surge", SECOND, 5 * SECOND),
+        ("load", "load_late", 2 * SECOND, 9 * SECOND),
+        ("web", "surge", 7 * SECOND, 8 * SECOND),
+        ("high-web", "surge", 2 * SECOND, 3 * SECOND),
+    ]
+    schema = ["place", "kind", "begin", "end"]
+    pl.DataFrame(rows, schema=schema, orient="row").write_parquet(tmp_path / "raw/load" / EVENTS.file)
+    bursts = {(stall.place, stall.begin, stall.end) for stall in stalls.arose(of("four", tmp_path), tmp_path)}
+    assert bursts == {
+        ("web", SECOND, 5 * SECOND),
+        ("web", 7 * SECOND, 8 * SECOND),
+        ("high-web", 2 * SECOND, 3 * SECOND),
+    }
+
+
 def test_collections_of_a_heap_count_from_the_first_request(tmp_path: Path) -> None:
     sent(tmp_path, [(SECOND, SECOND)])
     rows = [("app", "gc", 0, 9), ("app", "gc", 2 * SECOND, 3 * SECOND), ("app", "safepoint", SECOND, 2 * SECOND)]

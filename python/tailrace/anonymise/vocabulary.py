@@ -35,6 +35,7 @@ KINDS = frozenset(
         "safepoint",
         "silent_client",
         "silent_server",
+        "surge",
         "trace",
         "writeback",
     }

@@ -14,6 +14,8 @@ from tailrace.units import format_count, format_duration
 
 WINDOW = 50_000_000
 """Windows have the diagnosis' default width."""
+LATE = "load_late"
+"""The kind of event for a late load generator."""
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
@@ -81,7 +83,8 @@ def _late(folder: Path, rows: dict[str, int]) -> tuple[int, int]:
     """Windows that touch a late stretch, and the longest stretch."""
     if not rows["late"]:
         return 0, 0
-    events = scan(folder / "events.parquet").select("begin", "end").collect()
+    late = pl.col("kind").cast(pl.String) == LATE
+    events = scan(folder / "events.parquet").filter(late).select("begin", "end").collect()
     windows = {
         window for begin, end in events.iter_rows() for window in range(begin // WINDOW, (end + WINDOW - 1) // WINDOW)
     }

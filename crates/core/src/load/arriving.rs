@@ -28,7 +28,7 @@ impl Load<'_> {
                     .opening()
                     .get(source.came as usize)
                     .map_or(i64::MAX, |time| workload.begin + time),
-                arrivals => source.open.next(arrivals, at),
+                arrivals => source.next_open(self.plan, arrivals, at, ends),
             };
             begin = false;
             if at >= ends {

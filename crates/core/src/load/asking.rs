@@ -412,7 +412,8 @@ impl Load<'_> {
             client.connection = NONE;
             return self.gone.push(at);
         }
-        let mut pause = client.pause(plan, &mut self.sources[client.workload as usize]);
+        let source = &mut self.sources[client.workload as usize];
+        let mut pause = client.pause(plan, source, now);
         if !status.is_answer() {
             pause = pause.max(PAUSE_MIN);
         }

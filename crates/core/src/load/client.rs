@@ -47,6 +47,8 @@ pub struct Source {
     modes: Vec<Mode>,
     pub open: Arriving,
     pub came: u64,
+    /// Surges that have ended and are not in the log yet: begin and end.
+    pub surges: Vec<(i64, i64)>,
 }
 
 /// The stream that the simulator would use, so its clients request the same pages.
@@ -68,7 +70,7 @@ impl Source {
         let modes = chain_of(workload).into_iter().flat_map(|chain| {
             (0..u64::from(chain.chains)).map(move |i| {
                 let stream = shared(i, Purpose::Mode);
-                Mode::new(&workload.arrivals, i as u32, stream)
+                Mode::new(&workload.arrivals, i as u32, workload.begin, stream)
             })
         });
         Source {
@@ -76,7 +78,31 @@ impl Source {
             modes: modes.collect(),
             open: Arriving::new(shared(0, Purpose::Arrival)),
             came: 0,
+            surges: Vec::new(),
         }
+    }
+
+    /// Surges that last beyond `now` end there: those of this worker's clients, and those of open
+    /// arrivals, which all workers draw and the first one writes.
+    pub fn close(&mut self, plan: &Plan, workload: &Workload, now: i64) {
+        let modes = (0..).zip(&self.modes);
+        let mine = modes.filter(|&(number, _)| plan.is_mine(workload, number));
+        let open = self.open.burst(&workload.arrivals);
+        let open = open.filter(|_| plan.share == 0).map(|(since, _)| since);
+        let begun = mine.filter_map(|(_, mode)| mode.surge()).chain(open);
+        let lasting = begun.filter(|&since| since < now);
+        self.surges.extend(lasting.map(|since| (since, now)));
+    }
+
+    /// The arrival after the one at `after`; none comes from `ends` on.
+    pub fn next_open(&mut self, plan: &Plan, arrivals: &Arrivals, after: i64, ends: i64) -> i64 {
+        let before = self.open.burst(arrivals);
+        let next = self.open.next(arrivals, after);
+        if plan.share == 0 && self.open.burst(arrivals) != before {
+            let surge = before.map(|(since, until)| (since, until.min(ends)));
+            self.surges.extend(surge);
+        }
+        next
     }
 }
 
@@ -134,12 +160,12 @@ impl Client {
                 think_max,
                 ..
             } => workload::rest(think, *think_max, &mut self.think),
-            _ => self.pause(plan, source),
+            _ => self.pause(plan, source, 0),
         }
     }
 
-    /// How long it thinks.
-    pub fn pause(&mut self, plan: &Plan, source: &mut Source) -> i64 {
+    /// How long it thinks from `now` on.
+    pub fn pause(&mut self, plan: &Plan, source: &mut Source, now: i64) -> i64 {
         let Arrivals::Closed {
             think,
             think_max,
@@ -161,7 +187,7 @@ impl Client {
         let modes = source.modes.len() as u64;
         let mode = &mut source.modes[(self.number % modes) as usize];
         let pause = x * chain.mean(mode.fast);
-        mode.leave(chain);
+        source.surges.extend(mode.leave(chain, now));
         pause as i64
     }
 

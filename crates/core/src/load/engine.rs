@@ -200,6 +200,21 @@ impl Load<'_> {
         })
     }
 
+    /// Surges that have ended, at the first server of their workload.
+    fn write_surges(&mut self) -> Result<()> {
+        for (source, workload) in self.sources.iter_mut().zip(&self.plan.workloads) {
+            let server = workload.targets.first().map_or(0, |&target| target as u16);
+            for (begin, end) in source.surges.drain(..) {
+                self.log.push(&Row::Surge {
+                    server,
+                    begin: self.clock.unix(begin),
+                    end: self.clock.unix(end),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Periodic work; false: the load is over.
     fn beat(
         &mut self,
@@ -210,6 +225,7 @@ impl Load<'_> {
         self.time_out(now)?;
         while self.close_left(now) {}
         if beats % BEATS_TO_FLUSH == 0 {
+            self.write_surges()?;
             self.log.flush()?;
         }
         if beats % BEATS_TO_TELL == 0 {
@@ -255,6 +271,12 @@ impl Load<'_> {
         if let Some(stretch) = self.lateness.finish() {
             self.write_late(stretch)?;
         }
+        let until = now.min(self.ended);
+        for (source, workload) in self.sources.iter_mut().zip(&self.plan.workloads) {
+            let ends = workload.end.unwrap_or(until).min(until);
+            source.close(self.plan, workload, ends);
+        }
+        self.write_surges()?;
         self.log.finish()?;
         self.report.rows_lost = self.log.lost;
         self.report.late_worst_ns = self.lateness.worst;

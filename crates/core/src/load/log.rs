@@ -15,6 +15,8 @@ const MAGIC: &[u8; 8] = b"tailload";
 pub const ROW: usize = 80;
 /// A block goes to disk when it is this full, or a quarter of a second old.
 const BLOCK: usize = ROW * 4096;
+/// In place of a largest delay, which is never negative.
+const SURGE: i64 = -1;
 /// Blocks that may wait for the disk: 20 MB, or a quarter of a million requests.
 const WAITING: usize = 64;
 
@@ -34,6 +36,12 @@ pub enum Row {
         begin: i64,
         end: i64,
         worst: i64,
+    },
+    /// More requests than usual, by the workload's own pattern, at the first server of its entry.
+    Surge {
+        server: u16,
+        begin: i64,
+        end: i64,
     },
 }
 
@@ -59,7 +67,7 @@ impl Row {
     pub fn end(&self) -> i64 {
         match self {
             Row::Request(seen) => seen.end,
-            Row::Late { end, .. } => *end,
+            Row::Late { end, .. } | Row::Surge { end, .. } => *end,
         }
     }
 
@@ -91,6 +99,12 @@ impl Row {
                     out.extend_from_slice(&time.to_le_bytes());
                 }
             }
+            Row::Surge { server, begin, end } => {
+                out.extend_from_slice(&0u64.to_le_bytes());
+                for word in [*begin, *end, SURGE, i64::from(*server)] {
+                    out.extend_from_slice(&word.to_le_bytes());
+                }
+            }
         }
         out.resize(begun + ROW, 0);
     }
@@ -104,6 +118,13 @@ impl Row {
         let time = |i| i64::from_le_bytes(at(i));
         let small = |i: usize| u16::from_le_bytes([row[i], row[i + 1]]);
         let request = u64::from_le_bytes(at(0));
+        if request == 0 && time(24) == SURGE {
+            return Row::Surge {
+                server: small(32),
+                begin: time(8),
+                end: time(16),
+            };
+        }
         if request == 0 {
             return Row::Late {
                 begin: time(8),
@@ -292,7 +313,12 @@ mod tests {
             end: 20,
             worst: 19,
         };
-        vec![Row::Request(seen(1)), late, Row::Request(seen(2))]
+        let surge = Row::Surge {
+            server: 0,
+            begin: 2,
+            end: 15,
+        };
+        vec![Row::Request(seen(1)), late, surge, Row::Request(seen(2))]
     }
 
     fn read(path: &Path) -> Vec<Row> {
@@ -317,7 +343,7 @@ mod tests {
         assert_eq!(read(&path), rows());
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(read(&path), rows()[..2]);
+        assert_eq!(read(&path), rows()[..3]);
         std::fs::write(&path, b"something else").unwrap();
         assert!(Log::open(&path).is_err());
         std::fs::remove_file(path).unwrap();

@@ -12,12 +12,15 @@ use std::path::{Path, PathBuf};
 
 /// The kind of event for a late load generator.
 pub const LATE: &str = "load_late";
+/// The kind of event for a surge of a workload.
+pub const SURGE: &str = "surge";
 
-/// Numbers of requests and late stretches in the tables.
+/// Numbers of requests, late stretches and surges in the tables.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct Rows {
     pub requests: u64,
     pub late: u64,
+    pub surges: u64,
 }
 
 /// Merges the rows of the logs, each sorted by end. `progress(bytes, bytes in all)`.
@@ -91,12 +94,26 @@ impl Tables {
                     end,
                     detail: Some(format!("{} µs", worst / 1000)),
                 };
-                let number = self.rows.late;
                 self.rows.late += 1;
-                self.events
-                    .push(NumberedEvent { event, number }, &self.names)
+                self.event(event)
+            }
+            Row::Surge { server, begin, end } => {
+                self.rows.surges += 1;
+                self.event(Event {
+                    place: u32::from(server),
+                    kind: SURGE,
+                    begin,
+                    end,
+                    detail: None,
+                })
             }
         }
+    }
+
+    fn event(&mut self, event: Event) -> Result<()> {
+        let number = self.rows.late + self.rows.surges;
+        self.events
+            .push(NumberedEvent { event, number }, &self.names)
     }
 
     fn request(&mut self, seen: &Seen) -> SentRequest {
@@ -128,7 +145,7 @@ impl Tables {
 
     fn finish(mut self) -> Result<Rows> {
         self.requests.finish(&self.names)?;
-        if self.rows.late > 0 {
+        if self.rows.late + self.rows.surges > 0 {
             self.events.finish(&self.names)?;
         }
         Ok(self.rows)

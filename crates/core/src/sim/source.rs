@@ -5,19 +5,13 @@ use super::queue::Kind;
 use super::tables::Sink;
 use super::Sim;
 use crate::rng::{Purpose, Stream};
-use crate::workload::{self, Arriving, Chooser};
+use crate::workload::{self, Arriving, Chooser, Mode};
 
 /// The time step for examining a trace, ns, and the excess of arrivals that is a burst at least.
 const CROWD_STEP: i64 = 100_000_000;
 const CROWD_LEAST: f64 = 20.0;
 /// Repetitions that a budget holds at most, and at the begin: `maxTokens` of gRPC's examples.
 pub const BUCKET: f64 = 100.0;
-
-/// A think-time mode and its begin.
-struct Mode {
-    mode: workload::Mode,
-    since: i64,
-}
 
 /// One workload while it runs.
 pub struct Source {
@@ -78,10 +72,7 @@ impl Source {
         let mode = |i: u32| {
             // Entities beyond any client's number.
             let stream = stream(1 << 39 | u64::from(i), Purpose::Mode);
-            Mode {
-                mode: workload::Mode::new(&workload.arrivals, i, stream),
-                since: workload.begin,
-            }
+            Mode::new(&workload.arrivals, i, workload.begin, stream)
         };
         Source {
             chooser: Chooser::new(&workload.choice, &workload.arrivals),
@@ -182,7 +173,7 @@ impl<S: Sink> Sim<'_, S> {
             Some(chain) => {
                 let modes = &mut self.clients.sources[c.workload as usize].modes;
                 let mode = c.number as usize % modes.len();
-                let fast = modes[mode].mode.first();
+                let fast = modes[mode].first();
                 (c.think.exponential() * chain.mean(fast)) as i64
             }
         }
@@ -208,14 +199,11 @@ impl<S: Sink> Sim<'_, S> {
         }
         let source = &mut self.clients.sources[c.workload as usize];
         let modes = source.modes.len();
-        let Mode { mode, since } = &mut source.modes[c.number as usize % modes];
+        let mode = &mut source.modes[c.number as usize % modes];
         let pause = x * chain.mean(mode.fast);
-        if mode.leave(chain) {
-            if !mode.fast {
-                let workload = &self.plan.workloads[c.workload as usize];
-                self.report.burst(self.plan, workload, *since, self.now);
-            }
-            *since = self.now;
+        if let Some((since, until)) = mode.leave(chain, self.now) {
+            let workload = &self.plan.workloads[c.workload as usize];
+            self.report.burst(self.plan, workload, since, until);
         }
         pause as i64
     }
@@ -225,8 +213,8 @@ impl<S: Sink> Sim<'_, S> {
         for (source, workload) in self.clients.sources.iter().zip(&self.plan.workloads) {
             let end = source.end.min(self.now);
             let open = source.open.burst(&workload.arrivals);
-            let fast = source.modes.iter().filter(|m| m.mode.fast);
-            let begun = fast.map(|m| m.since).chain(open.map(|(since, _)| since));
+            let modes = source.modes.iter().filter_map(Mode::surge);
+            let begun = modes.chain(open.map(|(since, _)| since));
             for since in begun.filter(|&since| since < end) {
                 self.report.burst(self.plan, workload, since, end);
             }

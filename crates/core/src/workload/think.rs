@@ -9,16 +9,19 @@ const SETTLES: u32 = 10_000_000;
 /// The think-time mode that the clients of a process share.
 pub struct Mode {
     pub fast: bool,
+    /// When it began.
+    since: i64,
     stream: Stream,
     /// The modes of the clients at the begin.
     thinkers: Thinkers,
 }
 
 impl Mode {
-    /// The mode of process `number`.
-    pub fn new(arrivals: &Arrivals, number: u32, mut stream: Stream) -> Self {
+    /// The mode of process `number`, whose clients begin at `begin`.
+    pub fn new(arrivals: &Arrivals, number: u32, begin: i64, mut stream: Stream) -> Self {
         let mut mode = Mode {
             fast: begins_fast(arrivals, &mut stream),
+            since: begin,
             stream,
             thinkers: Thinkers::default(),
         };
@@ -35,9 +38,24 @@ impl Mode {
         mode
     }
 
-    /// Changes the mode as after a draw; returns whether it changed.
+    /// Changes the mode as after a draw at `now`; returns the fast mode that ended.
     #[inline]
-    pub fn leave(&mut self, chain: &Chain) -> bool {
+    pub fn leave(&mut self, chain: &Chain, now: i64) -> Option<(i64, i64)> {
+        let begun = self.surge();
+        if !self.turn(chain) {
+            return None;
+        }
+        self.since = now;
+        begun.map(|since| (since, now))
+    }
+
+    /// When the fast mode began that lasts.
+    pub fn surge(&self) -> Option<i64> {
+        self.fast.then_some(self.since)
+    }
+
+    #[inline]
+    fn turn(&mut self, chain: &Chain) -> bool {
         let leaves = self.stream.uniform() < chain.leaves(self.fast);
         self.fast ^= leaves;
         leaves
@@ -60,7 +78,7 @@ impl Mode {
                 break;
             }
             fast += f64::from(self.fast) - f64::from(self.stream.uniform() * rate < of_fast);
-            self.leave(chain);
+            self.turn(chain);
         }
         self.thinkers = Thinkers {
             fast: fast as u32,

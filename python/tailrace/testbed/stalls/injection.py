@@ -31,7 +31,7 @@ def joined(spans: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for begin, end in spans:
         if found and begin - found[-1][1] <= gap:
-            found[-1] = found[-1][0], end
+            found[-1] = found[-1][0], max(end, found[-1][1])
         else:
             found.append((begin, end))
     return found
