@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,22 @@ STALL = {"kind": "freeze", "place": "web", "at": "8 s", "for": "1.5 s"}
 
 def beyond(folder: Path, users: dict[str, Any], *, compute: str = "2 ms", stalls: tuple[dict[str, Any], ...]) -> int:
     """How many requests of these users came beyond the usual number."""
+    return sum(beyond_by_server(folder, {"users": users}, compute=compute, stalls=stalls).values())
+
+
+def beyond_by_server(
+    folder: Path, workloads: dict[str, Any], *, compute: str = "2 ms", stalls: tuple[dict[str, Any], ...]
+) -> Counter[str]:
+    """The same, by the server that these workloads asked: web, or other, which shares nothing with it."""
+    tier = {"kind": "sync", "workers": 40, "backlog": 64}
+    others = {"other": tier} if len(workloads) > 1 else {}
     table = {
         "seed": 5,
         "duration": "20 s",
         "ramp": "2 s",
-        "tiers": {"web": {"kind": "sync", "workers": 40, "backlog": 64}},
-        "interactions": {"page": {"at": {"web": {"compute": compute, "scv": 1.0}}}},
-        "workloads": {"users": users},
+        "tiers": {"web": tier, **others},
+        "interactions": {"page": {"at": {name: {"compute": compute, "scv": 1.0} for name in ("web", *others)}}},
+        "workloads": workloads,
         "stalls": list(stalls),
     }
     sim.simulate(from_table(table), folder)
@@ -37,7 +47,8 @@ def beyond(folder: Path, users: dict[str, Any], *, compute: str = "2 ms", stalls
     recorded = record(view, slow)
     assert recorded is not None
     again = retries.repeated(view, recorded).visits
-    return len(bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again))
+    found = bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again)
+    return Counter(recorded.servers[number] for number in recorded.server[found].tolist())
 
 
 @pytest.mark.parametrize(
@@ -58,6 +69,25 @@ def test_clients_that_had_to_wait_are_no_burst(
 def test_repeated_requests_do_not_hide_that_more_came_for_a_time(tmp_path: Path) -> None:
     changing = {"kind": "modulated", "rates": [80.0, 400.0], "stays": ["4 s", "1 s"], "interaction": "page"}
     assert beyond(tmp_path / "run", changing | {"timeout": "1 s", "retries": 1}, compute="8 ms", stalls=()) > 100
+
+
+def test_a_burst_for_one_system_takes_no_requests_from_another(tmp_path: Path) -> None:
+    """The burst comes together with the stall of a server that it does not reach."""
+    workloads = {
+        "users": {"kind": "poisson", "rate": 150, "interaction": "page", "entry": "web"},
+        "strangers": {"kind": "poisson", "rate": 20, "interaction": "page", "entry": "other"},
+        "crowd": {
+            "kind": "poisson",
+            "rate": 500,
+            "begin": "8 s",
+            "end": "8.8 s",
+            "interaction": "page",
+            "entry": "other",
+        },
+    }
+    found = beyond_by_server(tmp_path / "run", workloads, stalls=(STALL,))
+    assert found["web"] == 0
+    assert found["other"] > 250
 
 
 @pytest.mark.parametrize(("missing", "found"), [(0, 150), (150, 0)], ids=["beyond the usual", "they make up"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
 from tailrace.diagnosis.ledger.losses.disk import _had_gathered
-from tailrace.diagnosis.ledger.waits import LOOKS_NS, _looked_again
+from tailrace.diagnosis.ledger.recorded import NONE
+from tailrace.diagnosis.ledger.waits import LOOKS_NS, _looked_again, find
 from tailrace.diagnosis.series import Series
 from tailrace.units import MILLISECOND, SECOND
 
@@ -42,3 +46,30 @@ def test_a_thread_that_found_no_connection_looks_again_after_a_while() -> None:
     sent = begin + np.array([LOOKS_NS, 3 * LOOKS_NS, LOOKS_NS, LOOKS_NS // 2])
     assert _looked_again(full, begin, sent).tolist() == [True, False, False, False]
     assert not _looked_again(full[:0], begin, sent).any()
+
+
+def test_a_call_that_others_overtook_did_not_stand_in_line_since_the_pool_was_full_again() -> None:
+    """Two pools of one connection. For each visit: when it started, and when its call was sent and answered."""
+    calls = [
+        (0, 0.0, 0.0, 90.0),
+        (0, 10.0, 110.05, 120.0),  # overtaken by the next: 80 ms before the pool was free, and 15 ms after that
+        (0, 95.0, 95.0, 110.0),
+        (1, 0.0, 0.0, 200.0),
+        (1, 20.0, 200.05, 210.0),  # in line all the time
+    ]
+    pool, start, sent, answered = (np.array(column) for column in zip(*calls, strict=True))
+    times = {
+        "sent": np.concatenate((start, sent)),
+        "arrival": np.concatenate((start, sent)),
+        "start": np.concatenate((start, sent)),
+        "departure": np.concatenate((answered, answered)),
+    }
+    recorded = SimpleNamespace(
+        parent=np.concatenate((np.full(5, -1), np.arange(5))),
+        **{name: np.rint(ms * MILLISECOND).astype(np.int64) for name, ms in times.items()},
+    )
+    pools = SimpleNamespace(size=(1, 1), pool=np.concatenate((np.full(5, NONE), pool)))
+    choices = SimpleNamespace(candidates=[], choice=np.full(10, NONE))
+    found = find(cast(Any, recorded), cast(Any, pools), cast(Any, choices))
+    assert (found.ready[5:] / MILLISECOND).tolist() == [0.0, 10.0, 95.0, 0.0, 20.0]
+    assert found.held[5:].tolist() == [NONE, 0, NONE, NONE, NONE]

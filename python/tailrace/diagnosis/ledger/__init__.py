@@ -12,6 +12,7 @@ policies   the policies by which a replay chooses again
 losses     what each cause took of a server's capacity, by samples and events: one file for each cause
 places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number
+systems    servers that share no request
 retries    requests that clients sent again
 delays     visits that were held up without a loss of capacity
 waits      visits that waited for a connection, and needed nothing from the server meanwhile

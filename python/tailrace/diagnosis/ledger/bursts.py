@@ -10,7 +10,7 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger import silences
+from tailrace.diagnosis.ledger import silences, systems
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
@@ -40,8 +40,14 @@ LULLS = tuple(2**k for k in range(7))
 def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
     """Return the visits that are requests of clients beyond the usual number. `calm` says which steps are calm. Visits
     that were `repeated` do not count, because they came only because others were slow. Connections on which a client
-    sent nothing are no requests."""
-    asked = recorded.asked & ~recorded.names.are(silences.NAME)
+    sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it."""
+    system = systems.of(recorded)
+    found = (_of_system(recorded, calm, repeated, system == number) for number in np.unique(system).tolist())
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+
+
+def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Times:
+    asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
     roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     steps = _loaded(recorded, roots)

@@ -1,7 +1,9 @@
 """This module finds visits that waited for a connection of a pool. Such a visit is inside its server, but needs no
 capacity of it.
 
-in line   its own pool had no free connection until the call was sent. The replay makes the visit wait in line
+in line   its own pool had no free connection until the call was sent. The replay makes the visit wait in line. A
+          visit that waited for most of the time before the pool became full once more did not stand in line: others
+          took what became free, and its balancer looked again
 held      this pool, or that of another candidate of its balancer, had no free connection for most of the time before,
           or it had none at first and then until the balancer looked again. A balancer may look only now and then, or
           give up a candidate. If the pool is full again in the replay, the visit waits as long as recorded
@@ -55,9 +57,10 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
         ready[at[waited]] = np.maximum(begin, _first(full[number], begin, sent))[waited]
         held[at[waited]] = number
         if not others:
-            in_line, until = _stretch(full[number], sent)
-            at, begin = at[in_line], begin[in_line]
-            ready[at], held[at] = np.maximum(begin, until[in_line]), NONE
+            in_line, since_full = _stretch(full[number], sent)
+            stood = sent - np.maximum(begin, since_full)
+            in_line &= (held[at] == NONE) | (sent - ready[at] < LOOKS_NS) | (stood >= MOSTLY * (sent - ready[at]))
+            ready[at[in_line]], held[at[in_line]] = (sent - stood)[in_line], NONE
     return Waits(ready, held)
 
 
