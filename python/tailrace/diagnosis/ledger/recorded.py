@@ -26,6 +26,11 @@ of them together."""
 CELLS = 16_000_000
 """An account has at most so many steps times servers, which take 128 MB for each of its lines. This suffices for ten
 servers over four hours of episodes."""
+KINDS_MAX = 10_000
+"""Kinds of visits that are told apart: as many as a recording has interactions. There are more where names hold a number
+or a word of the user."""
+FEW = 10
+"""The mean of fewer visits says little about their kind."""
 NONE = 2**32 - 1
 """This number means that there is no pool, or no choice."""
 NEVER = np.iinfo(np.int64).max
@@ -286,9 +291,13 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
 
 def _groups(server: Numbers, interaction: Names) -> tuple[int, Numbers]:
     """Return how many groups there are, and the group of each visit. The visits of a group have one server and one
-    interaction."""
+    interaction. Of very many, each server has one group of all that are rare there."""
     both = server.astype(np.int64) * len(interaction.labels) + interaction.number
-    found, group = np.unique(both, return_inverse=True)
+    found, group, count = np.unique(both, return_inverse=True, return_counts=True)
+    if len(found) > KINDS_MAX:
+        rare = count < max(FEW, int(np.sort(count)[-KINDS_MAX]) + 1)
+        both = np.where(rare[group], -1 - server.astype(np.int64), both)
+        found, group = np.unique(both, return_inverse=True)
     return len(found), group.astype(np.uint32)
 
 

@@ -13,7 +13,6 @@ have a call open. `turns` finds visits that waited in an event loop, where nobod
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import turns
@@ -56,8 +55,7 @@ def find(seen: Seen, server: str) -> Loss | None:
     if recorded is None or not _calls_are_seen(seen.view, server):
         return None
     here = np.flatnonzero(recorded.server == recorded.number[server])
-    groups = np.unique(recorded.group[here]).tolist()
-    found = [one for group in groups for one in _waiting(seen, recorded, server, here, recorded.group[here] == group)]
+    found = [one for kind in _kinds(recorded, here) for one in _waiting(seen, recorded, server, here, kind)]
     held = turns.held(seen, recorded, server)
     share = np.zeros(len(seen.steps)) if held is None else held.share
     if not found:
@@ -65,6 +63,13 @@ def find(seen: Seen, server: str) -> Loss | None:
     visits, lasts = (np.concatenate(part) for part in zip(*found, strict=True))
     names = ", ".join(sorted(set(recorded.names[visits].tolist()) - {""}))
     return Loss(share, 1, _words(names, lasts), delays=Delays(visits, lasts, late=False))
+
+
+def _kinds(recorded: Recorded, here: Times) -> list[Times]:
+    """Return the visits of each kind that has enough of them."""
+    order = np.argsort(recorded.group[here], kind="stable")
+    begins = 1 + np.flatnonzero(np.diff(recorded.group[here[order]]))
+    return [here[kind] for kind in np.split(order, begins) if len(kind) >= LEAST]
 
 
 def _words(names: str, lasts: Times) -> str:
@@ -77,13 +82,13 @@ def _calls_are_seen(view: View, server: str) -> bool:
     return all(name in view.stays for name in view.topology.downstream_of(server))
 
 
-def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, ours: NDArray[np.bool_]) -> Waited:
+def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Times) -> Waited:
     """Return the visits of a kind that waited together each time, and how long each waited."""
-    mine, others = here[ours], here[~ours]
+    others: Times | None = None
     left = np.sort(recorded.departure[mine])
     whole = len(recorded.steps) * STEP_NS
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
-    work = int(np.median(recorded.departure[mine] - recorded.start[mine])) if len(mine) else 0
+    work = int(np.median(recorded.departure[mine] - recorded.start[mine]))
     share, taken = len(mine) / len(here), recorded.workers[recorded.number[server]] > 0
     found: Waited = []
     for begin, end in ((int(left[gap]), int(left[gap + 1])) for gap in gaps.tolist()):
@@ -94,6 +99,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, ours: NDA
         since = np.maximum(recorded.start[waited], begin)
         if end - work - int(since.min()) < SHORTEST_NS:
             continue
+        others = np.setdiff1d(here, mine, assume_unique=True) if others is None else others
         passed = _others_pass(recorded, others, int(since.min()), end)
         if passed is None:
             continue
