@@ -126,7 +126,9 @@ def _print(frame: pl.DataFrame) -> None:
     from tailrace.units import format_clock, format_duration
 
     longest = "queue_max" if "queue_max" in frame.columns else "queue_mean"
-    shown = frame.sort(longest, descending=True).head(ROWS_SHOWN).sort("window", "server")
+    # Millions of rows are not sorted as a whole.
+    first = frame[longest].arg_sort(descending=True).head(ROWS_SHOWN)
+    shown = frame[first].sort("window", "server")
     table = Table(box=None)
     for head in ("window", "server", "arrived", "left", "queue max", "mean", "p99", "VLRT", "drops"):
         named = head in ("window", "server")
