@@ -27,8 +27,8 @@ CELLS = 16_000_000
 """An account has at most so many steps times servers, which take 128 MB for each of its lines. This suffices for ten
 servers over four hours of episodes."""
 KINDS_MAX = 10_000
-"""Kinds of visits that the ledger distinguishes: as many as a recording has interactions. There are more where names hold a
-number or a word of the user."""
+"""Kinds of visits that the ledger distinguishes: as many as a recording has interactions. There are more where names
+hold a number or a word of the user."""
 FEW = 10
 """The mean of fewer visits says little about their kind."""
 NONE = 2**32 - 1
