@@ -18,6 +18,7 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis import Diagnosis, diagnose, tables, vlrt
 from tailrace.diagnosis.ledger import policies, recorded, verdict
 from tailrace.diagnosis.ledger.account import Line
+from tailrace.diagnosis.ledger.extract import Extract, ServerExtract
 from tailrace.units import MILLISECOND
 
 Table = dict[str, Any]
@@ -121,6 +122,20 @@ def test_a_system_is_reproduced_and_its_cause_confirmed(name: str, cause: str) -
     )
     assert abs(replayed - was) <= 0.25 * was
     assert causes(found)[cause] >= 0.9 * found.vlrt
+
+
+@pytest.mark.parametrize(
+    ("replayed", "queue", "is_model"),
+    [(4, 10.0, True), (90, 10.0, True), (90, 30.0, False), (0, 10.0, False), (0, 30.0, False)],
+    ids=["as many", "more, with the same queues", "more, with longer queues", "none", "none, with longer queues"],
+)
+def test_a_replay_with_more_very_slow_requests_is_a_model_if_its_queues_are_the_recorded(
+    replayed: int, queue: float, is_model: bool
+) -> None:
+    none = np.empty(0, dtype=np.int64)
+    its = ServerExtract(1.0, {}, np.ones(3), np.full(3, 10.0), np.full(3, queue), none.astype(np.int32), none, 1.0)
+    extract = Extract(np.arange(3), {"web": 0}, {"web": its})
+    assert verdict.Replayed(9, replayed, (), extract).reproduced == is_model
 
 
 @pytest.mark.parametrize(("alone", "charged"), [(0, 100.0), (20, 80.0)], ids=["error of the replay", "by themselves"])

@@ -7,6 +7,7 @@ from math import ceil
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import bursts, choices, retries
 from tailrace.diagnosis.ledger.losses import CAUSES
+from tailrace.diagnosis.ledger.reproduced import is_reproduced
 from tailrace.diagnosis.ledger.verdict import Replayed, Share
 from tailrace.diagnosis.words import count, listing, share
 
@@ -40,6 +41,9 @@ def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
     model = f"the replay reproduced the recording within {max(ceil(100 * replayed.error), 1)} %"
     if replayed.recorded < MANY:
         model = f"the replay has {replayed.replayed:,} of {count(replayed.recorded, 'very long request')}"
+    if not is_reproduced(replayed.recorded, replayed.replayed):
+        many = f"{replayed.replayed:,} of these requests instead of {replayed.recorded:,}"
+        model = f"the replay reproduced the queues, but has {many}"
     told = [one for one in replayed.shares if is_told(one, replayed)]
     if not told:
         return f"No recorded cause changes the very long requests when it is taken away; {model}."
