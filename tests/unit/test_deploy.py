@@ -36,10 +36,10 @@ def accepted(document: Mapping[str, Any]) -> None:
 
 
 def helm(*words: str) -> subprocess.CompletedProcess[str]:
-    """Helm of this machine, or as `tools/setup --helm` builds it."""
+    """Helm of this machine, or as `tools/setup --helm` unpacks it."""
     found = shutil.which("helm") or shutil.which("helm", path=str(ROOT / ".tools" / "bin"))
     if not found:
-        pytest.skip("needs helm; `tools/setup --helm` builds it with Go")
+        pytest.skip("needs helm; `tools/setup --helm` gets it")
     return subprocess.run((found, *words), capture_output=True, text=True, timeout=60)
 
 
