@@ -8,8 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tailrace._core import agreement
 from tailrace.diagnosis.ledger.losses.disk import _had_gathered
-from tailrace.diagnosis.ledger.recorded import NONE
+from tailrace.diagnosis.ledger.recorded import NEVER, NONE
 from tailrace.diagnosis.ledger.waits import LOOKS_NS, _looked_again, find
 from tailrace.diagnosis.series import Series
 from tailrace.units import MILLISECOND, SECOND
@@ -42,9 +43,10 @@ def test_dirty_pages_show_whether_they_had_gathered(
 
 def test_a_thread_that_found_no_connection_looks_again_after_a_while() -> None:
     full = np.array([[1000, 1010], [5000, 5010]]) * MILLISECOND
-    begin = np.array([1005, 1005, 1020, 900]) * MILLISECOND
-    sent = begin + np.array([LOOKS_NS, 3 * LOOKS_NS, LOOKS_NS, LOOKS_NS // 2])
-    assert _looked_again(full, begin, sent).tolist() == [True, False, False, False]
+    begin = np.array([1005, 1005, 1020, 900, 1009, 1009]) * MILLISECOND
+    work = 2 * MILLISECOND  # after the pool became free, and before the call
+    sent = begin + np.array([LOOKS_NS, 3 * LOOKS_NS, LOOKS_NS, LOOKS_NS // 2, LOOKS_NS + work, 3 * LOOKS_NS + work])
+    assert _looked_again(full, begin, sent).tolist() == [True, False, False, False, True, False]
     assert not _looked_again(full[:0], begin, sent).any()
 
 
@@ -73,3 +75,18 @@ def test_a_call_that_others_overtook_did_not_stand_in_line_since_the_pool_was_fu
     found = find(cast(Any, recorded), cast(Any, pools), cast(Any, choices))
     assert (found.ready[5:] / MILLISECOND).tolist() == [0.0, 10.0, 95.0, 0.0, 20.0]
     assert found.held[5:].tolist() == [NONE, 0, NONE, NONE, NONE]
+
+
+def test_a_call_whose_choice_is_not_known_counts_for_the_next_choices() -> None:
+    """Every third call is held and goes to the first of two candidates, and the next two make up for it."""
+    chosen = np.tile(np.array([0, 1, 1, 0], dtype=np.uint32), 50)
+    sent = np.arange(len(chosen), dtype=np.int64) * MILLISECOND
+    sent[2::4] += MILLISECOND // 2
+    ready, held = sent.copy(), sent.copy()
+    held[0::4] = NEVER
+    size = np.zeros(len(chosen), dtype=np.uint64)
+    known = agreement("total_request", 2, chosen, held, sent, sent + 10, size)
+    assert known[0] == known[1] > 0
+    without = held != NEVER
+    left = agreement("total_request", 2, *(column[without] for column in (chosen, ready, sent, sent + 10, size)))
+    assert left[1] < left[0]

@@ -25,7 +25,7 @@ fn named(policy: &str) -> PyResult<Policy> {
 }
 
 /// Compares the recorded choices of a balancer with a policy. Of each call, `chosen` is its candidate
-/// (of so many `candidates`), `ready` when it was chosen, `sent` and `departure` when it was sent and
+/// (of so many `candidates`), `ready` when it was chosen (after `sent`: not known), `sent` and `departure` when it was sent and
 /// answered, and `bytes` those of the call and its answer. Returns how many choices the policy does
 /// not leave open, how many of them agree, and how many would agree by chance.
 #[pyfunction]

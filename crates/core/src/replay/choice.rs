@@ -99,16 +99,13 @@ impl Agreement {
             .iter()
             .enumerate()
             .flat_map(|(i, call)| {
-                [
-                    (call.ready.min(call.sent), true, i, Moment::Choice),
-                    (call.sent, true, i, Moment::Sent),
-                    (
-                        call.departure.max(call.sent),
-                        call.departure <= call.sent,
-                        i,
-                        Moment::Answered,
-                    ),
-                ]
+                let chosen =
+                    (call.ready <= call.sent).then_some((call.ready, true, i, Moment::Choice));
+                let answered = call.departure.max(call.sent);
+                let at_once = call.departure <= call.sent;
+                let sent = (call.sent, true, i, Moment::Sent);
+                let back = (answered, at_once, i, Moment::Answered);
+                chosen.into_iter().chain([sent, back])
             })
             .collect();
         moments.sort_unstable();

@@ -6,7 +6,8 @@ themselves hold all places, the other visits wait, although the server lost no c
 same. So a visit counts as long by itself only if something other than its length shows it:
 
 passed    Other visits that came after it were served while it was inside. It also did not share a full CPU with so
-          many visits that each of them was slow, and it did not open a connection, which waits to be accepted.
+          many visits that each of them was slow, and it did not open a connection, which waits to be accepted. It did
+          not come in the first second, in which it may wait for visits that came before the recording began.
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
           is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
 in turn   While others waited, such visits were served one after the other, each for as long as the first. A server that
@@ -30,7 +31,7 @@ from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import LONG_NS, turns
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
 from tailrace.diagnosis.spans import Spans, spans, without
-from tailrace.units import MILLISECOND
+from tailrace.units import MILLISECOND, SECOND
 
 Mask = NDArray[np.bool_]
 
@@ -52,6 +53,8 @@ LOGIN = "LOGIN"
 SPREAD = 1.5
 """Visits that wait for the same timer or compute the same share a machine with others. So the longest of them takes up
 to a half longer than the shortest."""
+UNSEEN_NS = SECOND
+"""A stall of the papers lasts less than a second. When it is over, the visits leave that came before it."""
 CHANCE = 0.01
 """If chance produces something in less than one of a hundred stalls, it does not count as chance."""
 HELD = 0.5
@@ -292,7 +295,7 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind) & ~here.lost
     if not long.any():
         return long
-    waited = _released(here, long) | _opens(here) | (here.alone < here.least)
+    waited = _released(here, long) | _opens(here) | (here.alone < here.least) | (here.begin < UNSEEN_NS)
     passed = np.where(waited, 0.0, _passed(here, long))
     passed = np.where(passed > 0, passed, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | _named(here, long))

@@ -12,8 +12,8 @@ from tailrace._core import agreement
 from tailrace.diagnosis.ledger import choices, limits, waits
 from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
-from tailrace.diagnosis.ledger.recorded import NONE, Recorded
-from tailrace.diagnosis.ledger.waits import Waits
+from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Recorded
+from tailrace.diagnosis.ledger.waits import Waits, way_ns
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 
@@ -93,9 +93,10 @@ def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, w
     """Return whether these calls to one of these servers agree with a policy."""
     at = np.full(len(recorded.servers), NONE, dtype=np.uint32)
     at[servers] = np.arange(len(servers))
+    sent, chosen = recorded.sent[calls], at[recorded.server[calls]]
     # A call that was held by another candidate chose that one first.
-    calls = calls[waited.held[calls] == NONE]
-    ready, sent, departure = waited.ready[calls], recorded.sent[calls], recorded.departure[calls]
-    chosen = at[recorded.server[calls]]
-    count, agreed, by_chance = agreement(policy, len(servers), chosen, ready, sent, departure, recorded.bytes[calls])
+    ready = np.where(waited.held[calls] == NONE, waited.ready[calls], NEVER)
+    # A balancer counts a call until the answer is back.
+    back = recorded.departure[calls] + way_ns(recorded, calls)
+    count, agreed, by_chance = agreement(policy, len(servers), chosen, ready, sent, back, recorded.bytes[calls])
     return count >= LEAST and count - agreed <= WRONG * (count - by_chance)

@@ -32,6 +32,8 @@ that works for the other half of that time does not wait."""
 
 LOOKS_NS = 100 * MILLISECOND
 """A thread of mod_jk that found no free connection looks again after so long (JK_SLEEP_DEF)."""
+WORK_NS = LOOKS_NS // 10
+"""Apache needs less for a page, unless its CPU is full."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,12 @@ def _taken(recorded: Recorded, pools: Pools, number: int) -> tuple[Times, Times]
         longest = Stays.of(recorded.sent[known[first]], recorded.departure[visits]).longest
         if longest == pools.size[number]:
             return known[first], recorded.departure[visits]
-    way = int(np.median(recorded.arrival[calls] - recorded.sent[calls])) if len(calls) else 0
-    return calls, recorded.departure[calls] + 2 * way
+    return calls, recorded.departure[calls] + 2 * way_ns(recorded, calls)
+
+
+def way_ns(recorded: Recorded, calls: Times) -> int:
+    """Return how long these calls are on their way to their servers, which is the time of the way back, too."""
+    return int(np.median(recorded.arrival[calls] - recorded.sent[calls])) if len(calls) else 0
 
 
 def _full(recorded: Recorded, calls: Times, until: Times, size: int) -> Spans:
@@ -121,11 +127,13 @@ def _full(recorded: Recorded, calls: Times, until: Times, size: int) -> Spans:
 
 
 def _looked_again(full: Spans, begin: Times, sent: Times) -> NDArray[np.bool_]:
-    """Return which calls found the pool full at first, and were sent when the balancer had looked again."""
-    inside, _ = _stretch(full, begin + 1)
+    """Return which calls found the pool full at first, and were sent when the balancer had looked again. What is left
+    of the time is the work before the call, and the wait for a CPU after the pause."""
+    work = np.minimum((sent - begin) % LOOKS_NS, WORK_NS)
+    found_full = _first(full, begin, begin + work + 1) <= begin + work
     ends = np.append(full[:, 1], NEVER)
     last = ends[np.searchsorted(full[:, 0], sent, side="left") - 1]
-    return np.asarray(inside & (sent - begin >= LOOKS_NS) & (sent - last <= LOOKS_NS))
+    return np.asarray(found_full & (sent - begin >= LOOKS_NS) & (sent - last <= LOOKS_NS + work))
 
 
 def _first(full: Spans, begin: Times, end: Times) -> Times:
