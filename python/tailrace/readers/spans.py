@@ -64,9 +64,10 @@ _TAIL_SAMPLED = ("tailsampling.policy", "tailsampling.composite_policy", "tailsa
 """Attributes that the Collector's tail_sampling processor sets."""
 _QUEUED = ("in queue",)
 """Names of inner spans that last until a worker takes the request: those of OBI and Beyla."""
-_CONNECTION = (".getConnection",)
-"""How the names of inner spans end that last until a pool gives a connection: `HikariDataSource.getConnection` of
-OpenTelemetry's instrumentation of data sources in Java."""
+_CONNECTION = (".getConnection", "pg-pool.connect", "pool.acquire", "prisma:engine:connection")
+"""How the names of spans end that last until a pool gives a connection: `HikariDataSource.getConnection` of
+OpenTelemetry's instrumentation of data sources in Java, those of node-postgres, of otelpgx for Go, and of Prisma. Some
+of them call themselves clients, but nobody answers them."""
 _LABELS = ((_METHOD, _ROUTE), (_METHOD, _PATH))
 _OTHERWISE = (_RPC_SERVICE, _RPC_METHOD, _OPERATION, _COLLECTION)
 _OUTCOME = (_HTTP_STATUS, _RPC_STATUS)
@@ -121,15 +122,16 @@ def span_of(
     interaction, status, peer = _interaction(name, values, names), _status(values, failed), _first(values, *_PEER)
     host = _first(values, *HOSTS) or ""
     chosen = any(key in values for key in _TAIL_SAMPLED)
-    waits_for = "" if kind else _waits_for(name or "")
+    waits_for = _waits_for(name or "", kind)
+    kind = "" if waits_for == "connection" else kind
     return Span(trace, own, parent, kind, service, begin, end, interaction, status, peer, kept, host, chosen, waits_for)
 
 
-def _waits_for(name: str) -> Waits:
+def _waits_for(name: str, kind: Kind) -> Waits:
     name = name.lower()
-    if name in _QUEUED:
+    if not kind and name in _QUEUED:
         return "worker"
-    return "connection" if name.endswith(tuple(map(str.lower, _CONNECTION))) else ""
+    return "connection" if kind in ("", "client") and name.endswith(tuple(map(str.lower, _CONNECTION))) else ""
 
 
 _THRESHOLD = re.compile(r"(?:^|,)\s*ot=(?:[^,]*;)?th:([0-9a-f]{1,14})(?:;|,|$)")

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from tailrace.bounds import CALLS, SPAN_TEXTS
 from tailrace.readers import attempts, spans_visits
-from tailrace.readers.source import Frames
+from tailrace.readers.source import Found, Frames, Source
 from tailrace.readers.spans_chosen import Shape
 from tailrace.readers.spans_columns import ROOT, SERVER, Linked
+from tailrace.readers.spans_pools import Pools
 from tailrace.readers.spans_runs import Runs
 from tailrace.readers.spans_visits import WITH_ROOT
 from tailrace.readers.spills import Table
 from tailrace.readers.stays import common_names
-from tailrace.topology import Call, Server, Topology
+from tailrace.topology import Call, Pool, Server, Topology
 
 Pair = tuple[int, int]
 _NAMES = ("server", "interaction", "caller", "status")
@@ -52,7 +53,7 @@ class Visits:
         if (spans.container[spans.kind == SERVER] == ROOT).any():
             self.orphans_enter = False
         part = spans_visits.of(spans, self._nameable)
-        self.pools.add(spans)
+        self.pools.add(spans, part.visits)
         self.shape.add(part.visits, self._ok)
         self._runs.add(part.visits)
         self._waits.add(part.visits["arrival"] - part.visits["sent"])
@@ -82,6 +83,10 @@ class Visits:
         """Servers without spans of their own, whose visits are as their clients saw them."""
         return {self._texts[server] for server in self._remote}
 
+    def waits(self, found: Found, source: Source) -> None:
+        """Put the numbers of visits that waited for a connection into `found`."""
+        self.pools.samples([_plain(text) for text in self._texts], found, source)
+
     @property
     def waiting(self) -> list[str]:
         """Services with waits for a connection of a pool."""
@@ -97,6 +102,11 @@ class Visits:
                 Call(caller=caller, callee=callee, visits_mean=many[caller, callee] / count[caller])
                 for caller, callee in calls
                 if caller in count
+            ),
+            pools=tuple(
+                Pool(name=f"{name[a]} to {name[b]}", caller=name[a], callee=name[b], size=size)
+                for (a, b), size in sorted(self.pools.full().items())
+                if name[a] in count and name[b] in count
             ),
         )
 
@@ -116,22 +126,6 @@ class Visits:
         of_interactions = pl.Series(renamed, dtype=pl.Categorical)
         by_column = {name: of_interactions if name == "interaction" else names for name in _NAMES}
         return _Tables(self._runs, by_column, self._waits.lost()[1], orphans_enter=self.orphans_enter)
-
-
-class Pools:
-    """Waits for a connection of a pool: the work of no server, and part of the visits that wait."""
-
-    def __init__(self) -> None:
-        self.services = set[int]()
-        self.count = self.longest = self.total = 0
-
-    def add(self, spans: Linked) -> None:
-        waits = np.flatnonzero(spans.connection)
-        if len(waits):
-            took = spans.end[waits] - spans.begin[waits]
-            self.services.update(np.unique(spans.service[waits]).tolist())
-            self.count, self.longest = self.count + len(waits), max(self.longest, int(took.max()))
-            self.total += sum(took.tolist())
 
 
 class _Pairs:

@@ -91,6 +91,8 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
     found.attempts = "indirectly"
     share = _same_share(spans.kept, chosen=chosen)
     found.topology = _sampled(visits.topology(), share, chosen=chosen)
+    if not chosen and share is None:
+        visits.waits(found, sources[0])
     said = [
         *_about_gaps(visits.lost),
         *_about_sampling(spans.kept, share),
@@ -148,10 +150,11 @@ def _same_share(kept: tuple[float, float] | None, *, chosen: bool) -> float | No
 
 
 def _sampled(topology: Topology, share: float | None, *, chosen: bool) -> Topology:
-    """The servers with how their visits were sampled."""
+    """The servers with how their visits were sampled. A sample of the calls does not show how large a pool is."""
     how = {"kept": share, "chosen": chosen or None}
     servers = tuple(server.model_copy(update=how) for server in topology.servers)
-    return topology.model_copy(update={"servers": servers})
+    pools = topology.pools if share is None and not chosen else ()
+    return topology.model_copy(update={"servers": servers, "pools": pools})
 
 
 def _about_sampling(kept: tuple[float, float] | None, share: float | None) -> list[str]:
@@ -202,8 +205,8 @@ def _about_visits(visits: Visits) -> list[str]:
         total, longest = (units.format_duration(ns) for ns in (visits.pools.total, visits.pools.longest))
         said.append(
             f"{visits.pools.count} spans are waits for a connection of a pool ({', '.join(visits.waiting[:12])}): "
-            f"{total} in all, {longest} at most. They are no calls, and no server works in them; the record counts "
-            "them as time of the visits that wait, and has no column of its own for them"
+            f"{total} in all, {longest} at most. They are no calls, and no server works in them; the record has how "
+            "many waited at a time as pool_waiting, except if the traces are a sample"
         )
     if visits.orphans:
         become = "count as requests, because no trace has its root" if visits.orphans_enter else "belong to no request"

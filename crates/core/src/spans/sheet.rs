@@ -33,6 +33,9 @@ const KINDS: [(&[u8], u8); 4] = [
     (b"consumer", CONSUMER),
 ];
 
+/// The number of OTLP for the span of a caller.
+const CLIENT: u8 = 3;
+
 /// A kind by its name, in letters of any case.
 pub fn kind_of(name: &[u8]) -> u8 {
     let mut kinds = KINDS.iter();
@@ -224,7 +227,13 @@ impl Sheet {
         self.trace.push(of.key());
         self.key.push(of.key_of_span(id));
         self.parent.push(has_parent.then(|| of.key_of_span(above)));
-        self.kind.push(span.kind);
+        // Some drivers call a wait for a connection the span of a client. It is no call: nobody answers it.
+        let name = span
+            .name
+            .text()
+            .filter(|_| span.kind == 0 || span.kind == CLIENT);
+        let connects = name.is_some_and(|name| known.is_connection(name));
+        self.kind.push(if connects { 0 } else { span.kind });
         self.begin.push(begin);
         self.end.push(end);
         self.service.push(service);
@@ -242,10 +251,7 @@ impl Sheet {
             (span.moved, MOVED),
             (chosen, CHOSEN),
             (inner.is_some_and(|name| known.is_queued(name)), QUEUED),
-            (
-                inner.is_some_and(|name| known.is_connection(name)),
-                CONNECTION,
-            ),
+            (connects, CONNECTION),
         ];
         let marks = marks.iter().filter(|(is, _)| *is);
         self.marks.push(marks.fold(0, |all, (_, mark)| all | mark));

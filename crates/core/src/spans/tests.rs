@@ -304,8 +304,9 @@ fn an_inner_span_that_is_a_wait_is_marked() {
         ("not in queue", 1, 0),
         ("HikariDataSource.getConnection", 1, 8),
         (".getconnection", 1, 8),
+        ("shop.getConnection", 3, 8),
         ("getConnection", 1, 0),
-        ("HikariDataSource.getConnection", 3, 0),
+        ("HikariDataSource.getConnection", 2, 0),
         ("", 1, 0),
     ];
     let about = r#"{"attributes":[{"key":"service.name","value":{"stringValue":"web"}}]}"#;
@@ -323,4 +324,6 @@ fn an_inner_span_that_is_a_wait_is_marked() {
     let marks = found[0].rows.column_by_name("marks").expect("a column");
     let expected: Vec<u8> = spans.iter().map(|&(_, _, mark)| mark).collect();
     assert_eq!(marks.as_primitive::<UInt8Type>().values(), &expected);
+    let kinds = found[0].rows.column_by_name("kind").expect("a column");
+    assert_eq!(kinds.as_primitive::<UInt8Type>().value(6), 0);
 }

@@ -16,9 +16,9 @@ use super::super::tls::{Random, Secrets, Suite};
 use super::super::wire::Side;
 use super::super::Endpoint;
 use super::frames::{self, Frame};
-use super::order::{Numbers, Order, Piece};
+use super::order::{Numbers, Order, Piece, Ranges};
 use super::packet::{Id, Kind, Rest};
-use super::protect::{Opened, Opener};
+use super::protect::{self, Opened, Opener};
 use super::requests::{Desk, Part, Requests};
 
 /// Hellos that are gathered: those with post-quantum keys take 2 KiB.
@@ -27,6 +27,8 @@ const HELLO_MAX: usize = 16 << 10;
 /// copy on another interface of the same host, follow within milliseconds.
 const AGAIN_MIN: i64 = 20_000_000;
 const TRIES_MAX: usize = 32;
+/// Packets with parts of a hello that are kept.
+const SENT_MAX: usize = 64;
 /// By so many numbers a packet must be behind an acknowledged one to count as lost (RFC 9002, section 6.1.1).
 const REORDERED: u64 = 3;
 /// Names of servers that are distinguished.
@@ -60,11 +62,19 @@ impl Level {
     }
 }
 
-/// A datagram with the beginning of the client's hello.
+/// The client sends its hello, or a part of it again: the first packet.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 struct Try {
     time: i64,
     number: u64,
+}
+
+/// A packet with a part of the client's hello.
+#[derive(Clone, Copy, Deserialize, Serialize)]
+struct Sent {
+    number: u64,
+    from: u64,
+    to: u64,
 }
 
 /// Keys, which no saved state holds.
@@ -90,6 +100,10 @@ pub struct Connection {
     pub last: i64,
     begun: i64,
     tries: Vec<Try>,
+    /// By the number of the packet.
+    sent: Vec<Sent>,
+    /// The server has counted the attempt to connect to it.
+    attempted: bool,
     retried: bool,
     pub arrived: Option<i64>,
     answered: Option<i64>,
@@ -125,6 +139,8 @@ impl Connection {
             last: time,
             begun: time,
             tries: Vec::new(),
+            sent: Vec::new(),
+            attempted: false,
             retried: false,
             arrived: None,
             answered: None,
@@ -183,20 +199,43 @@ impl Connection {
         }
     }
 
-    /// The server wants another Initial, with the token and the id that it has sent.
-    pub fn retry(&mut self, from: Id, time: i64, ledger: &mut Ledger) {
-        if self.answered.is_some() || self.retried {
-            return;
+    /// Bytes that its streams hold.
+    pub fn held(&self) -> usize {
+        self.requests.held()
+    }
+
+    /// Its streams hold frames of HTTP/3.
+    pub fn speak_http3(&mut self, http3: bool) {
+        self.requests.http3 = http3;
+    }
+
+    /// The server wants another Initial, with the token and the id that it has sent. False: this packet is not its answer.
+    pub fn retry(&mut self, from: Id, packet: &[u8], time: i64, ledger: &mut Ledger) -> bool {
+        let open = self.answered.is_none() && !self.retried;
+        if !open || !protect::answers(packet, self.version, &self.original) {
+            return false;
         }
         ledger.quic.retries += 1;
         self.retried = true;
         self.original = from;
         self.start_again(time, ledger);
+        true
     }
 
-    /// The server has no version in common with what the client proposed.
-    pub fn negotiate(&mut self, time: i64, ledger: &mut Ledger) {
-        if self.answered.is_none() {
+    /// The server has no version in common with what the client proposed. It repeats the ids of both, and the version that
+    /// the client proposed is not among its own (RFC 9000, section 6.2).
+    pub fn negotiate(
+        &mut self,
+        [to, from]: [Id; 2],
+        versions: &[u8],
+        time: i64,
+        ledger: &mut Ledger,
+    ) {
+        let proposed = self.version.to_be_bytes();
+        let sound = from == self.original
+            && (to.is_empty() || self.ids.contains(&to))
+            && versions.chunks_exact(4).all(|version| version != proposed);
+        if self.answered.is_none() && sound {
             ledger.quic.negotiations += 1;
             self.start_again(time, ledger);
         }
@@ -206,6 +245,7 @@ impl Connection {
     fn start_again(&mut self, time: i64, ledger: &mut Ledger) {
         self.arrived = self.tries.last().map(|last| last.time);
         self.tries.clear();
+        self.sent.clear();
         self.openers.initial = None;
         (self.hellos, self.messages, self.random) = Default::default();
         self.spaces = Default::default();
@@ -324,14 +364,24 @@ impl Connection {
             Frame::Ack(ranges) => {
                 self.spaces[1 - index(side)][level.space()].acknowledge(&ranges);
                 if side == Side::Server && level == Level::Initial {
-                    self.settle(ledger);
+                    self.settle(false, ledger);
                 }
             }
             Frame::Crypto { offset, bytes } if level == Level::Initial => {
-                if side == Side::Client && offset == 0 {
-                    self.try_again(number, time, ledger);
+                let sent = Sent {
+                    number,
+                    from: offset,
+                    to: offset.saturating_add(bytes.len() as u64),
+                };
+                if side == Side::Client {
+                    self.try_again(sent, time, ledger);
                 }
-                return self.hello(side, offset, bytes, ledger);
+                let new = self.hello(side, offset, bytes, ledger);
+                if side == Side::Server {
+                    // It has the whole hello, also if a part is missing in the capture.
+                    self.settle(true, ledger);
+                }
+                return new;
             }
             Frame::Stream {
                 id,
@@ -393,33 +443,69 @@ impl Connection {
         act(&mut self.requests, &mut desk)
     }
 
-    /// The client sends its hello, again if nobody has answered it.
-    fn try_again(&mut self, number: u64, time: i64, ledger: &mut Ledger) {
+    /// The client sends its hello or a part of it, again if nobody has answered it. A hello may take several packets.
+    fn try_again(&mut self, sent: Sent, time: i64, ledger: &mut Ledger) {
+        let again = self
+            .sent
+            .iter()
+            .any(|before| sent.from < before.to && before.from < sent.to);
+        if self.sent.len() < SENT_MAX {
+            let place = self
+                .sent
+                .partition_point(|before| before.number <= sent.number);
+            self.sent.insert(place, sent);
+        }
         let server = self.server(ledger);
         match self.tries.last() {
+            Some(_) if !again || self.arrived.is_some() => return,
             Some(last) if time.saturating_sub(last.time) < AGAIN_MIN => return,
-            Some(_) if !self.is_answered() => ledger.quic.repeated += 1,
-            Some(_) => return,
+            Some(_) => ledger.quic.repeated += 1,
             None => {}
         }
-        ledger.servers.tally(server, |tally| tally.attempts += 1);
+        if !std::mem::replace(&mut self.attempted, true) {
+            ledger.servers.tally(server, |tally| tally.attempts += 1);
+        }
         if self.tries.len() < TRIES_MAX {
+            let number = sent.number;
             self.tries.push(Try { time, number });
         }
     }
 
-    /// The server's first acknowledgement shows which hello reached it.
-    fn settle(&mut self, ledger: &mut Ledger) {
-        let Some(first) = self.spaces[0][0].acked.smallest() else {
-            return;
+    /// The number of the packet with which the client's hello had reached the server as a whole, as its acknowledgements
+    /// show.
+    fn completed(&self) -> Option<u64> {
+        let [message, _] = &self.messages;
+        let end = match *message.as_slice() {
+            [_, a, b, c, ..] => 4 + u64::from(u32::from_be_bytes([0, a, b, c])),
+            _ => self
+                .sent
+                .iter()
+                .map(|sent| sent.to)
+                .max()
+                .filter(|&end| end > 0)?,
         };
-        let Some(at) = self.tries.iter().rposition(|sent| sent.number <= first) else {
-            return;
-        };
-        // An acknowledgement of a later packet says nothing about a hello in two.
+        let mut reached = Ranges::default();
+        let acked = &self.spaces[0][0].acked;
+        let came = |sent: &&Sent| sent.from < sent.to && acked.has(sent.number);
+        self.sent.iter().filter(came).find_map(|sent| {
+            reached.add(sent.from, sent.to - 1);
+            let whole = |(from, to)| from == 0 && to >= end - 1;
+            reached.whole().is_some_and(whole).then_some(sent.number)
+        })
+    }
+
+    /// The server's first acknowledgements show which packets of the hello reached it. `answered`: it has all of them.
+    fn settle(&mut self, answered: bool, ledger: &mut Ledger) {
         if self.arrived.is_some() {
             return;
         }
+        let first = || self.spaces[0][0].acked.smallest().filter(|_| answered);
+        let Some(number) = self.completed().or_else(first) else {
+            return;
+        };
+        let Some(at) = self.tries.iter().rposition(|sent| sent.number <= number) else {
+            return;
+        };
         self.arrived = Some(self.tries[at].time);
         let server = self.server(ledger);
         for pair in self.tries.windows(2).take(at) {

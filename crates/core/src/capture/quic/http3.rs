@@ -49,6 +49,17 @@ impl Frames {
         }
     }
 
+    /// Bytes of a frame that is not there to its end.
+    pub fn held(&self) -> usize {
+        self.content.len()
+    }
+
+    /// The present frame is not read.
+    pub fn forget(&mut self) {
+        self.kept = false;
+        self.content = Vec::new();
+    }
+
     fn some<'a>(&mut self, bytes: &'a [u8], each: &mut dyn FnMut(Frame)) -> &'a [u8] {
         if self.left == 0 {
             let Some((&byte, after)) = bytes.split_first() else {
@@ -115,6 +126,13 @@ pub enum Way {
 }
 
 impl Way {
+    pub fn held(&self) -> usize {
+        match self {
+            Way::Control(frames) => frames.held(),
+            _ => 0,
+        }
+    }
+
     pub fn of(kind: u8) -> Way {
         match kind {
             0 => Way::Control(Frames::default()),

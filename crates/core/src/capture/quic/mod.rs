@@ -30,6 +30,8 @@ use packet::{first, Header, Id, Kind};
 
 /// Connections that are followed at once. When there are more, the more silent half is given up.
 const CONNECTIONS: usize = 1 << 13;
+/// Bytes that the streams of all connections hold together. When there are more, the more silent half is given up as well.
+const HELD_MAX: usize = 128 << 20;
 /// Ids of so many bytes are hardly ever equal by chance.
 const DISTINCT: usize = 4;
 /// Packets of one datagram.
@@ -79,19 +81,25 @@ pub struct Quic {
     by_ends: FxHashMap<(Endpoint, Endpoint), u32>,
     /// Bit n: some id has n bytes.
     lengths: u32,
+    /// Bytes that the streams of all connections hold.
+    held: usize,
     #[serde(skip)]
     scratch: Vec<u8>,
 }
 
 /// Reads payloads on one connection as if their packets had been opened: damaged bytes pass no seal. Each has its side and
-/// whether it is part of the handshake.
-pub fn read_plain<'p>(payloads: impl IntoIterator<Item = (Side, bool, &'p [u8])>) -> Ledger {
+/// whether it is part of the handshake. `http3`: the streams hold frames of HTTP/3.
+pub fn read_plain<'p>(
+    http3: bool,
+    payloads: impl IntoIterator<Item = (Side, bool, &'p [u8])>,
+) -> Ledger {
     let [client, server] = [1, 2].map(|host| Endpoint {
         ip: std::net::Ipv4Addr::new(10, 0, 0, host).into(),
         port: 443,
     });
     let mut ledger = Ledger::default();
     let mut connection = Connection::new(client, server, packet::V1, Id::default(), 0);
+    connection.speak_http3(http3);
     for (number, (side, shaking, payload)) in (0_u32..).zip(payloads) {
         let level = if shaking { Level::Initial } else { Level::Data };
         let opened = Some((u64::from(number), payload));
@@ -137,9 +145,14 @@ impl Quic {
     ) {
         let time = segment.time;
         match header {
-            Header::Negotiation { to } => {
+            Header::Negotiation {
+                to,
+                from,
+                versions_at,
+            } => {
+                let versions = packet.get(versions_at..).unwrap_or(&[]);
                 if let Some((_, Side::Server, connection)) = self.find(Some(to), segment) {
-                    connection.negotiate(time, ledger);
+                    connection.negotiate([to, from], versions, time, ledger);
                 }
             }
             Header::Short => {
@@ -165,8 +178,9 @@ impl Quic {
                 ..
             } => {
                 if let Some((serial, Side::Server, connection)) = self.find(Some(to), segment) {
-                    connection.retry(from, time, ledger);
-                    self.know(serial, from);
+                    if connection.retry(from, packet, time, ledger) {
+                        self.know(serial, from);
+                    }
                 }
             }
             Header::Long {
@@ -302,7 +316,7 @@ impl Quic {
             (packet, number_at),
             &mut scratch,
         );
-        let known = connection.ids.len();
+        let (known, held) = (connection.ids.len(), connection.held());
         let payload = opened
             .as_ref()
             .and_then(|opened| Some((opened.number, scratch.get(..opened.len)?)));
@@ -328,7 +342,11 @@ impl Quic {
         if connection.ids.len() > known {
             index_ids(connection, serial, &mut self.by_id, &mut self.lengths);
         }
+        self.held = self.held.saturating_sub(held) + connection.held();
         self.scratch = scratch;
+        if self.held > HELD_MAX {
+            self.make_room(ledger);
+        }
     }
 
     fn make_room(&mut self, ledger: &mut Ledger) {
@@ -353,6 +371,7 @@ impl Quic {
                 connection.finish(ledger);
             }
         }
+        self.held = self.open.values().map(Connection::held).sum();
         let open = &self.open;
         self.by_id.retain(|_, serial| open.contains_key(serial));
         self.by_ends.retain(|_, serial| open.contains_key(serial));

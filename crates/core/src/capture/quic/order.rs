@@ -76,6 +76,11 @@ impl Order {
         true
     }
 
+    /// Bytes that wait for earlier ones.
+    pub fn held(&self) -> usize {
+        self.bytes
+    }
+
     pub fn ends_at(&mut self, end: u64) {
         self.end = Some(end);
     }
@@ -100,6 +105,14 @@ impl Ranges {
 
     pub fn smallest(&self) -> Option<u64> {
         self.0.first().map(|&(from, _)| from)
+    }
+
+    /// The only range.
+    pub fn whole(&self) -> Option<(u64, u64)> {
+        match *self.0.as_slice() {
+            [one] => Some(one),
+            _ => None,
+        }
     }
 
     pub fn has(&self, number: u64) -> bool {

@@ -59,8 +59,12 @@ pub enum Header {
     },
     /// A packet of an open connection: the id follows its first byte, and only its receiver knows how long it is.
     Short,
-    /// The server speaks other versions.
-    Negotiation { to: Id },
+    /// The server speaks other versions, which begin at this place.
+    Negotiation {
+        to: Id,
+        from: Id,
+        versions_at: usize,
+    },
 }
 
 /// The first packet of a datagram, and its length. None: this is no packet of QUIC, or of another version.
@@ -74,7 +78,12 @@ pub fn first(datagram: &[u8]) -> Option<(Header, usize)> {
     let (to, from) = (rest.id()?, rest.id()?);
     if version == 0 {
         let sound = !rest.0.is_empty() && rest.0.len() % 4 == 0;
-        return sound.then_some((Header::Negotiation { to }, datagram.len()));
+        let negotiation = Header::Negotiation {
+            to,
+            from,
+            versions_at: datagram.len() - rest.0.len(),
+        };
+        return sound.then_some((negotiation, datagram.len()));
     }
     let kind = match (version, first >> 4 & 3) {
         (V1, 0) | (V2, 1) => Kind::Initial,

@@ -2,7 +2,7 @@
 //! packet number, then that of the payload.
 
 use ring::aead::quic::{self, HeaderProtectionKey};
-use ring::aead::{Aad, LessSafeKey, Nonce};
+use ring::aead::{self, Aad, LessSafeKey, Nonce};
 use ring::hmac;
 
 use super::packet::{Id, V2};
@@ -16,6 +16,15 @@ const SALT_V1: [u8; 20] =
     *b"\x38\x76\x2c\xf7\xf5\x59\x34\xb3\x4d\x17\x9a\xe6\xa4\xc8\x0c\xad\xcc\xbb\x7f\x0a";
 const SALT_V2: [u8; 20] =
     *b"\x0d\xed\xe3\xde\xf7\x00\xa6\xdb\x81\x93\x81\xbe\x6e\x26\x9d\xcb\xf9\xbd\x2e\xd9";
+/// The keys and nonces of the tag that ends a Retry packet.
+const RETRY_V1: ([u8; 16], [u8; IV]) = (
+    *b"\xbe\x0c\x69\x0b\x9f\x66\x57\x5a\x1d\x76\x6b\x54\xe3\x68\xc8\x4e",
+    *b"\x46\x15\x99\xd3\x5d\x63\x2b\xf2\x23\x98\x25\xbb",
+);
+const RETRY_V2: ([u8; 16], [u8; IV]) = (
+    *b"\x8f\xb4\xb0\x1b\x56\xac\x48\xe2\x60\xfb\xcb\xce\xad\x7c\xcc\x92",
+    *b"\xd8\x69\x69\xbc\x2d\x7c\x6d\x99\x90\xef\xb0\x4a",
+);
 const PHASE: u8 = 0x04;
 /// Updates of the key that may lie in a hole of the capture.
 const UPDATES_MAX: usize = 3;
@@ -176,6 +185,20 @@ impl Opener {
     }
 }
 
+/// Whether the tag of a Retry packet shows that it answers an Initial packet to this id (RFC 9001, section 5.8).
+pub fn answers(retry: &[u8], version: u32, id: &Id) -> bool {
+    let (key, nonce) = if version == V2 { RETRY_V2 } else { RETRY_V1 };
+    let tag_at = retry.len().saturating_sub(aead::AES_128_GCM.tag_len());
+    let (packet, tag) = retry.split_at(tag_at);
+    let whole = [&[id.len() as u8], id.bytes(), packet].concat();
+    let key = aead::UnboundKey::new(&aead::AES_128_GCM, &key).map(LessSafeKey::new);
+    key.is_ok_and(|key| {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let mut tag = tag.to_vec();
+        key.open_in_place(nonce, Aad::from(whole), &mut tag).is_ok()
+    })
+}
+
 /// RFC 9000, appendix A.3.
 fn whole_number(largest: Option<u64>, short: u64, bits: u32) -> u64 {
     let expected = largest.map_or(0, |largest| largest.saturating_add(1));
@@ -201,6 +224,19 @@ mod tests {
         assert_eq!(whole_number(None, 0, 8), 0);
         assert_eq!(whole_number(Some(255), 0, 8), 256);
         assert_eq!(whole_number(Some(256), 255, 8), 255);
+    }
+
+    /// RFC 9001, appendix A.4.
+    #[test]
+    fn the_tag_of_the_rfc() {
+        let retry = b"\xff\x00\x00\x00\x01\x00\x08\xf0\x67\xa5\x50\x2a\x42\x62\xb5token\x04\xa2\x65\xba\x2e\xff\x4d\x82\x90\x58\xfb\x3f\x0f\x24\x96\xba";
+        let id = Id::of(b"\x83\x94\xc8\xf0\x3e\x51\x57\x08").unwrap();
+        assert!(answers(retry, super::super::packet::V1, &id));
+        assert!(!answers(retry, V2, &id));
+        assert!(!answers(retry, super::super::packet::V1, &Id::default()));
+        for len in 0..retry.len() {
+            assert!(!answers(&retry[..len], super::super::packet::V1, &id));
+        }
     }
 
     /// RFC 9001, appendix A.3: the server's Initial.

@@ -2,6 +2,7 @@
 //! stream of its own fills, so that sections may come before the entries that they refer to.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -43,11 +44,14 @@ fn fixed(index: u64) -> (Name, &'static [u8]) {
     }
 }
 
+/// A field. Copies of it share its value: an instruction of one byte copies up to 64 KiB.
+type Entry = (Name, Arc<[u8]>);
+
 /// The table that one side fills.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Table {
     /// The newest first. Values of other fields are left out.
-    entries: VecDeque<(Name, Box<[u8]>)>,
+    entries: VecDeque<Entry>,
     bytes: usize,
     inserted: u64,
     /// Instructions were lost, so that nobody knows the numbers of later entries.
@@ -65,18 +69,20 @@ impl Table {
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(bytes);
-        let mut rest = Rest {
-            bytes: &pending,
-            cut: false,
-        };
-        let mut scratch = Vec::new();
-        loop {
-            let before = rest.bytes;
-            if before.is_empty() || self.instruction(&mut rest, &mut scratch).is_none() {
-                self.pending = before.to_vec();
-                break;
+        let (mut rest, mut scratch) = (pending.as_slice(), Vec::new());
+        while let Some((instruction, after)) = whole_instruction(rest) {
+            let mut one = Rest {
+                bytes: instruction,
+                cut: false,
+            };
+            if self.instruction(&mut one, &mut scratch).is_none() {
+                return self.lose();
             }
+            rest = after;
         }
+        let read = pending.len() - rest.len();
+        pending.drain(..read);
+        self.pending = pending;
         if self.pending.len() > PENDING_MAX {
             self.lose();
         }
@@ -110,11 +116,8 @@ impl Table {
             }
             _ => {
                 let index = rest.number(5)?;
-                let (name, value) = self
-                    .newest(index)
-                    .cloned()
-                    .unwrap_or((Name::Other, [].into()));
-                self.add(name, &value);
+                let copied = self.newest(index).cloned();
+                self.add(copied.unwrap_or((Name::Other, [].into())));
                 return Some(());
             }
         };
@@ -122,14 +125,14 @@ impl Table {
         if rest.cut {
             return None;
         }
-        self.add(name, value);
+        self.add((name, value.into()));
         Some(())
     }
 
-    fn add(&mut self, name: Name, value: &[u8]) {
+    fn add(&mut self, entry: Entry) {
         self.inserted += 1;
-        self.bytes += value.len();
-        self.entries.push_front((name, value.into()));
+        self.bytes += entry.1.len();
+        self.entries.push_front(entry);
         while self.bytes > BYTES_MAX || self.entries.len() > ENTRIES_MAX {
             if let Some((_, value)) = self.entries.pop_back() {
                 self.bytes -= value.len();
@@ -137,12 +140,12 @@ impl Table {
         }
     }
 
-    fn newest(&self, index: u64) -> Option<&(Name, Box<[u8]>)> {
+    fn newest(&self, index: u64) -> Option<&Entry> {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
     /// The entry with this number, counted from 0.
-    fn entry(&self, number: u64) -> Option<&(Name, Box<[u8]>)> {
+    fn entry(&self, number: u64) -> Option<&Entry> {
         self.newest(self.inserted.checked_sub(number)?.checked_sub(1)?)
     }
 
@@ -226,7 +229,32 @@ impl Table {
     }
 }
 
-fn borrowed((name, value): &(Name, Box<[u8]>)) -> (Name, &[u8]) {
+/// The first instruction, if it is there to its end, and what follows. Only lengths are read, so that an instruction that
+/// comes in many pieces costs no more than one.
+fn whole_instruction(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = Rest { bytes, cut: false };
+    let skip = |rest: &mut Rest<'_>, prefix| {
+        let len = usize::try_from(rest.number(prefix)?).ok()?;
+        rest.bytes = rest.bytes.get(len..)?;
+        Some(())
+    };
+    match *bytes.first()? {
+        0x80.. => {
+            rest.number(6)?;
+            skip(&mut rest, 7)?;
+        }
+        0x40.. => {
+            skip(&mut rest, 5)?;
+            skip(&mut rest, 7)?;
+        }
+        _ => {
+            rest.number(5)?;
+        }
+    }
+    bytes.split_at_checked(bytes.len() - rest.bytes.len())
+}
+
+fn borrowed((name, value): &Entry) -> (Name, &[u8]) {
     (*name, value)
 }
 
@@ -280,6 +308,27 @@ mod tests {
             read(&table, b"\x05\0\x80\xc1\x81"),
             ["Other ", "Path /", "Other "]
         );
+    }
+
+    #[test]
+    fn instructions_in_pieces_of_any_length() {
+        let all = b"\x3f\xbd\x01\xc1\x05/shop\x4acustom-key\x0ccustom-value\x01\x01\xc1\x7f\x01";
+        let long = [&all[..], &[b'a'; 128]].concat();
+        for size in 1..=long.len() {
+            let mut table = Table::default();
+            for piece in long.chunks(size) {
+                table.instructions(piece);
+            }
+            assert_eq!((table.inserted, table.pending.len()), (5, 0), "{size}");
+            assert_eq!(table.entries[0].1.len(), 128);
+            assert!(Arc::ptr_eq(&table.entries[2].1, &table.entries[4].1));
+        }
+        let mut damaged = Table::default();
+        damaged.instructions(b"\xc1\xffa");
+        assert!(!damaged.lost);
+        damaged.instructions(&[b'a'; PENDING_MAX]);
+        damaged.instructions(&[0xff; 8]);
+        assert!(damaged.pending.len() <= PENDING_MAX);
     }
 
     #[test]

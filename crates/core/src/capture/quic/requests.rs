@@ -4,15 +4,18 @@
 //! server                      HEADERS DATA … end      first_byte, departure
 //! ```
 
+use std::collections::{BTreeSet, VecDeque};
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::super::attempt::Loss;
-use super::super::exchange::{Opening, PROMPT};
-use super::super::ledger::{Ledger, Status};
+use super::super::exchange::{Opening, PROMPT, TRACED};
+use super::super::ledger::{Ledger, Status, Traced};
 use super::super::reader::index;
 use super::super::wire::http2::codes;
 use super::super::wire::http2::fields::Fields;
+use super::super::wire::trace::Trace;
 use super::super::wire::{path_key, Outcome, Raw, Side};
 use super::http3::{table_size, Frame, Frames, Way};
 use super::order::{Order, Piece, Ranges};
@@ -23,8 +26,12 @@ use crate::record::{Visit, NO_ID, NO_TIME};
 const OPEN_MAX: usize = 1024;
 /// Bytes that wait for earlier ones of their stream.
 const ROOM: usize = 256 << 10;
-/// Sections that wait for entries of a table.
+/// Bytes that all streams of a connection hold together: those that wait, and those of frames without their end.
+const HELD_MAX: usize = 4 << 20;
+/// Streams with sections that wait for entries of a table, and sections of one of them: a head, its trailers, and what may
+/// come before.
 const BLOCKED_MAX: usize = 64;
+const SECTIONS_MAX: usize = 8;
 /// Repeats of a request's first bytes that are kept.
 const TRIES_MAX: usize = 16;
 
@@ -45,8 +52,15 @@ struct Half {
     order: Order,
     frames: Frames,
     bytes: u64,
-    /// Its last section refers to entries that are still to come.
-    blocked: Option<Vec<u8>>,
+    /// Sections in their order. The first refers to entries that are still to come.
+    blocked: VecDeque<Vec<u8>>,
+}
+
+impl Half {
+    fn held(&self) -> usize {
+        let blocked: usize = self.blocked.iter().map(Vec::len).sum();
+        self.order.held() + self.frames.held() + blocked
+    }
 }
 
 /// What the head of a request says. Its text is not kept: a few bytes may refer to a long one in the table.
@@ -55,6 +69,7 @@ struct Asked {
     interaction: u32,
     key: u64,
     connects: bool,
+    trace: Trace,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -93,10 +108,23 @@ pub struct Requests {
     open: FxHashMap<u64, Exchange>,
     /// Streams that are over, by their ordinal number.
     closed: Ranges,
+    /// Streams with sections of a side that wait.
+    waiting: [BTreeSet<u64>; 2],
+    held: usize,
     pub count: u64,
 }
 
 impl Requests {
+    /// Bytes that its streams hold.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Bytes that may wait in one stream.
+    fn room(&self) -> usize {
+        ROOM.min(HELD_MAX.saturating_sub(self.held))
+    }
+
     /// Bytes of a stream. False: all of them had come before.
     pub fn part(&mut self, side: Side, part: Part<'_>, desk: &mut Desk<'_>) -> bool {
         match part.id & 3 {
@@ -119,10 +147,12 @@ impl Requests {
         {
             return true;
         }
+        let room = self.room();
         let (order, way) = self.ways.entry(part.id).or_default();
+        let before = order.held() + way.held();
         let tables = &mut self.tables;
         let (mine, others) = (index(side), 1 - index(side));
-        let new = order.put(part.offset, part.bytes, ROOM, &mut |piece| {
+        let new = order.put(part.offset, part.bytes, room, &mut |piece| {
             let piece = match (&way, piece) {
                 (Way::New, Piece::Bytes(bytes)) => {
                     let Some((&kind, rest)) = bytes.split_first() else {
@@ -145,30 +175,28 @@ impl Requests {
                 _ => {}
             }
         });
+        self.held = self.held.saturating_sub(before) + order.held() + way.held();
         if matches!(way, Way::Encoder) {
             self.unblock(side, desk);
         }
         new
     }
 
+    /// Reads the sections whose entries have come.
     fn unblock(&mut self, side: Side, desk: &mut Desk<'_>) {
-        let table = &self.tables[index(side)];
-        let ready = |exchange: &Exchange| {
-            let blocked = exchange.halves[index(side)].blocked.as_deref();
-            blocked.is_some_and(|section| !table.awaits(section))
-        };
-        let mut ids: Vec<u64> = self
-            .open
-            .iter()
-            .filter(|(_, open)| ready(open))
-            .map(|(&id, _)| id)
-            .collect();
-        ids.sort_unstable();
-        for id in ids {
-            if let Some(exchange) = self.open.get_mut(&id) {
-                exchange.read_blocked(side, &self.tables[index(side)], desk.ledger);
+        let waiting: Vec<u64> = self.waiting[index(side)].iter().copied().collect();
+        for id in waiting {
+            let Some(exchange) = self.open.get_mut(&id) else {
+                self.waiting[index(side)].remove(&id);
+                continue;
+            };
+            let before = exchange.held();
+            exchange.read_blocked(side, &self.tables[index(side)], false, desk.ledger);
+            self.held = self.held.saturating_sub(before) + exchange.held();
+            if exchange.halves[index(side)].blocked.is_empty() {
+                self.waiting[index(side)].remove(&id);
+                self.close_if_over(id, desk);
             }
-            self.close_if_over(id, desk);
         }
     }
 
@@ -182,24 +210,33 @@ impl Requests {
                 return true;
             }
         }
-        let blocked = self.open.values().filter(|open| open.is_blocked()).count();
+        let (room, table) = (self.room(), &self.tables[index(side)]);
+        let waiting = &mut self.waiting[index(side)];
+        let may_wait = room > 0 && (waiting.len() < BLOCKED_MAX || waiting.contains(&part.id));
         let Some(exchange) = self.open.get_mut(&part.id) else {
             return true;
         };
-        let (http3, table) = (self.http3, &self.tables[index(side)]);
+        let before = exchange.held();
+        let http3 = self.http3;
         let new = exchange.take(
             side,
             part,
             |half, section| {
-                match table.awaits(&section) && blocked < BLOCKED_MAX {
-                    true => half.blocked = Some(section),
-                    false => return Some(read(table, &section)),
+                if half.blocked.is_empty() && !(may_wait && table.awaits(&section)) {
+                    return Some(read(table, &section));
+                }
+                if half.blocked.len() < SECTIONS_MAX {
+                    half.blocked.push_back(section);
                 }
                 None
             },
-            http3,
+            (room, http3),
             desk.ledger,
         );
+        self.held = self.held.saturating_sub(before) + exchange.held();
+        if !exchange.halves[index(side)].blocked.is_empty() {
+            waiting.insert(part.id);
+        }
         self.close_if_over(part.id, desk);
         new
     }
@@ -267,8 +304,10 @@ impl Requests {
             return;
         };
         self.closed.add(id >> 2, id >> 2);
+        self.held = self.held.saturating_sub(exchange.held());
         for side in [Side::Client, Side::Server] {
-            exchange.read_blocked(side, &self.tables[index(side)], desk.ledger);
+            self.waiting[index(side)].remove(&id);
+            exchange.read_blocked(side, &self.tables[index(side)], true, desk.ledger);
         }
         let read = exchange.answered || !self.http3;
         let status = status.unwrap_or(match read {
@@ -317,7 +356,11 @@ fn read(table: &Table, section: &[u8]) -> Fields {
 
 impl Exchange {
     fn is_blocked(&self) -> bool {
-        self.halves.iter().any(|half| half.blocked.is_some())
+        self.halves.iter().any(|half| !half.blocked.is_empty())
+    }
+
+    fn held(&self) -> usize {
+        self.halves.iter().map(Half::held).sum()
     }
 
     fn begun(&self) -> i64 {
@@ -330,15 +373,18 @@ impl Exchange {
         side: Side,
         part: Part<'_>,
         mut section: impl FnMut(&mut Half, Vec<u8>) -> Option<Fields>,
-        http3: bool,
+        (room, http3): (usize, bool),
         ledger: &mut Ledger,
     ) -> bool {
         if side == Side::Client && part.offset == 0 && self.tries.len() < TRIES_MAX {
             self.tries.push((part.time, part.number));
         }
         let half = &mut self.halves[index(side)];
+        if room == 0 {
+            half.frames.forget();
+        }
         let (mut sections, mut frames) = (Vec::new(), std::mem::take(&mut half.frames));
-        let new = half.order.put(part.offset, part.bytes, ROOM, &mut |piece| {
+        let new = half.order.put(part.offset, part.bytes, room, &mut |piece| {
             if http3 {
                 frames.take(piece, &mut |frame| {
                     if let Frame::Headers(section) = frame {
@@ -371,9 +417,13 @@ impl Exchange {
         new || part.bytes.is_empty()
     }
 
-    fn read_blocked(&mut self, side: Side, table: &Table, ledger: &mut Ledger) {
-        if let Some(section) = self.halves[index(side)].blocked.take() {
-            self.learn(side, read(table, &section), ledger);
+    /// Reads its sections that wait: `all`, or those whose entries have come.
+    fn read_blocked(&mut self, side: Side, table: &Table, all: bool, ledger: &mut Ledger) {
+        let ready = |section: &Vec<u8>| all || !table.awaits(section);
+        while self.halves[index(side)].blocked.front().is_some_and(ready) {
+            if let Some(section) = self.halves[index(side)].blocked.pop_front() {
+                self.learn(side, read(table, &section), ledger);
+            }
         }
     }
 
@@ -384,6 +434,7 @@ impl Exchange {
                 interaction: ledger.interaction(fields.raw()),
                 key: path_key(&fields.target),
                 connects: fields.connects(),
+                trace: fields.trace.trace(),
             });
             return;
         }
@@ -453,6 +504,15 @@ impl Exchange {
             request: NO_ID,
             downstream_ns: NO_TIME,
         };
+        let trace = asked.map(|asked| asked.trace).unwrap_or_default();
+        if trace.known() && visit.departure.saturating_sub(visit.sent) >= TRACED {
+            desk.ledger.traced.push(Traced {
+                server: visit.server,
+                begin: visit.sent,
+                end: visit.departure,
+                trace,
+            });
+        }
         desk.ledger.push(visit);
     }
 
@@ -470,6 +530,116 @@ impl Exchange {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    fn desk<'a>(ledger: &'a mut Ledger, acked: &'a Ranges) -> Desk<'a> {
+        Desk {
+            ledger,
+            server: 0,
+            caller: 0,
+            connection: 0,
+            acked,
+        }
+    }
+
+    fn of_http3() -> Requests {
+        Requests {
+            http3: true,
+            ..Requests::default()
+        }
+    }
+
+    fn part(id: u64, offset: u64, bytes: &[u8], time: i64) -> Part<'_> {
+        Part {
+            id,
+            offset,
+            bytes,
+            ends: false,
+            time,
+            number: 0,
+        }
+    }
+
+    /// The head of a response and its trailers refer to entries that come later, in two steps.
+    #[test]
+    fn a_head_and_trailers_wait_in_their_order() {
+        let (mut ledger, acked) = (Ledger::default(), Ranges::default());
+        let mut desk = desk(&mut ledger, &acked);
+        let mut requests = of_http3();
+        requests.part(
+            Side::Client,
+            part(0, 0, b"\x01\x04\0\0\xd4\xc1", 0),
+            &mut desk,
+        );
+        // Entry 0 is content-type: application/grpc, entry 1 grpc-status: 14.
+        let head = b"\x01\x04\x02\0\xd9\x80";
+        let trailers = b"\x01\x03\x03\0\x80";
+        requests.part(Side::Server, part(0, 0, head, 1), &mut desk);
+        let last = Part {
+            ends: true,
+            ..part(0, head.len() as u64, trailers, 2)
+        };
+        requests.part(Side::Server, last, &mut desk);
+        let first = b"\x02\xec\x10application/grpc";
+        requests.part(Side::Server, part(3, 0, first, 3), &mut desk);
+        assert_eq!(requests.open.len(), 1);
+        let second = b"\x4bgrpc-status\x0214";
+        requests.part(
+            Side::Server,
+            part(3, first.len() as u64, second, 4),
+            &mut desk,
+        );
+        assert!(requests.open.is_empty() && requests.held() == 0);
+        let status = ledger.visits[0].status as usize;
+        assert_eq!(ledger.names.statuses[status], "error-UNAVAILABLE");
+    }
+
+    #[test]
+    fn all_streams_of_a_connection_share_a_bound() {
+        let (mut ledger, acked) = (Ledger::default(), Ranges::default());
+        let mut desk = desk(&mut ledger, &acked);
+        let mut requests = of_http3();
+        let piece = [7; 1000];
+        // What waits for the first byte of a stream, and a head without its end.
+        for round in 0..60 {
+            for id in (0..1000).map(|number| 4 * number) {
+                let (offset, bytes) = match id % 8 {
+                    0 => (1 + 1000 * round, &piece[..]),
+                    _ if round == 0 => (0, &b"\x01\x80\0\xff\xff"[..]),
+                    _ => (5 + 1000 * (round - 1), &piece[..]),
+                };
+                requests.part(Side::Client, part(id, offset, bytes, 0), &mut desk);
+            }
+            assert!(requests.held() <= HELD_MAX + ROOM, "{}", requests.held());
+        }
+        let held: usize = requests.open.values().map(Exchange::held).sum();
+        assert_eq!(requests.held(), held);
+        assert!(held > HELD_MAX / 2);
+        requests.finish(Some((Side::Client, 1)), &mut desk);
+        assert_eq!(requests.held(), 0);
+    }
+
+    #[test]
+    fn a_long_request_has_the_trace_of_its_fields() {
+        for (took, traces) in [(TRACED, 1), (TRACED - 1, 0)] {
+            let (mut ledger, acked) = (Ledger::default(), Ranges::default());
+            let mut desk = desk(&mut ledger, &acked);
+            let mut requests = of_http3();
+            let id = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+            let head = [&b"\0\0\xd1\xc1\x27\x04traceparent\x37"[..], id].concat();
+            let head = [&[1, 0x40, head.len() as u8][..], &head].concat();
+            requests.part(Side::Client, part(0, 0, &head, 0), &mut desk);
+            let answer = Part {
+                ends: true,
+                ..part(0, 0, b"\x01\x03\0\0\xd9", took)
+            };
+            requests.part(Side::Server, answer, &mut desk);
+            assert_eq!((ledger.visits.len(), ledger.traced.len()), (1, traces));
+            for traced in &ledger.traced {
+                assert_eq!(traced.trace.id, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
+                assert_eq!((traced.begin, traced.end), (0, took));
+            }
+        }
+    }
 
     #[test]
     fn requests_that_refer_to_a_long_path_keep_none_of_it() {

@@ -98,6 +98,11 @@ fn without_secrets_handshakes_are_counted_and_the_lost_one_is_an_event() {
     assert!(asked
         .iter()
         .all(|asked| asked.contains_key("shop.test (h3)")));
+    let attempts: u64 = ledger.servers.all().iter().map(|s| s.tally.attempts).sum();
+    assert_eq!(
+        attempts, 6,
+        "a hello again, a Retry and another version are no attempts of their own"
+    );
 }
 
 /// The client's socket had no room for a burst of `/large`, so packets of the server were lost behind the capture.
@@ -275,7 +280,7 @@ fn invented_acknowledgements_count_as_nothing() {
         (Side::Server, &all),
         (Side::Client, &all),
     ];
-    let ledger = super::read_plain(payloads.map(|(side, payload)| (side, true, payload)));
+    let ledger = super::read_plain(false, payloads.map(|(side, payload)| (side, true, payload)));
     assert!(ledger.quic.packets_unseen < 1 << 18, "{:?}", ledger.quic);
 }
 
@@ -303,6 +308,102 @@ fn a_late_answer_is_one_to_the_hello_that_it_acknowledges() {
     assert_eq!(ledger.quic.answer_max_ns, 1_500_000_000);
 }
 
+/// What the client sent at these milliseconds in packets of these numbers: a part of its hello of 10 bytes, from here to
+/// there; or what the server acknowledged then. The losses, and when the hello had reached the server.
+fn settled(packets: &[(i64, u64, Result<[u8; 2], &[u8]>)]) -> (u64, u64, Option<i64>) {
+    let mut ledger = Ledger::default();
+    let first = recorded().swap_remove(0);
+    let mut connection = Connection::new(first.from, first.to, 1, Id::default(), 0);
+    let hello = b"\x01\0\0\x06abcdef";
+    for &(milliseconds, number, ref what) in packets {
+        let (side, payload) = match *what {
+            Ok([from, to]) => {
+                let part = &hello[usize::from(from)..usize::from(to)];
+                (Side::Client, [&[6, from, to - from][..], part].concat())
+            }
+            Err(acknowledged) => (Side::Server, acknowledged.to_vec()),
+        };
+        let opened = Some((number, &payload[..]));
+        let time = milliseconds * 1_000_000;
+        connection.packet(side, Level::Initial, opened, time, &mut ledger);
+    }
+    let arrived = connection.arrived.map(|time| time / 1_000_000);
+    connection.finish(&mut ledger);
+    let quic = &ledger.quic;
+    (quic.repeated, quic.initials_lost, arrived)
+}
+
+/// Acknowledgements of packets 0; of 1; of 0 and 1; of 2 and 0; of 2 and 1; of 0 to 3.
+const ACKS: [&[u8]; 6] = [
+    b"\x02\0\0\0\0",
+    b"\x02\x01\0\0\0",
+    b"\x02\x01\0\0\x01",
+    b"\x02\x02\0\x01\0\0\0",
+    b"\x02\x02\0\0\x01",
+    b"\x02\x03\0\0\x03",
+];
+
+#[test]
+fn a_hello_in_two_packets_arrives_with_the_later_one() {
+    let flight = [(0, 0, Ok([0, 5])), (0, 1, Ok([5, 10]))];
+    let lost = |again: [u8; 2], acks: [usize; 2]| {
+        let rest = [
+            (100, 0, Err(ACKS[acks[0]])),
+            (1000, 2, Ok(again)),
+            (1100, 1, Err(ACKS[acks[1]])),
+        ];
+        settled(&[&flight[..], &rest].concat())
+    };
+    assert_eq!(
+        lost([5, 10], [0, 3]),
+        (1, 1, Some(1000)),
+        "the second was lost"
+    );
+    assert_eq!(
+        lost([0, 5], [1, 4]),
+        (1, 1, Some(1000)),
+        "the first was lost"
+    );
+    let both = [&flight[..], &[(100, 0, Err(ACKS[2]))]].concat();
+    assert_eq!(settled(&both), (0, 0, Some(0)));
+    let late = [
+        (1000, 2, Ok([0, 5])),
+        (1000, 3, Ok([5, 10])),
+        (1500, 0, Err(ACKS[5])),
+    ];
+    assert_eq!(settled(&[&flight[..], &late].concat()), (1, 0, Some(0)));
+}
+
+/// The capture lacks the second packet: the server's own hello shows that it had all of it.
+#[test]
+fn a_hello_of_which_a_part_was_not_captured_arrives_with_what_was() {
+    let answer = [ACKS[2], b"\x06\0\x01\x02"].concat();
+    let packets = [(0, 0, Ok([0, 5])), (100, 0, Err(&answer[..]))];
+    assert_eq!(settled(&packets), (0, 0, Some(0)));
+}
+
+/// Everybody can send a datagram to a client.
+#[test]
+fn forged_answers_change_nothing() {
+    let mut datagrams = recorded();
+    let first = datagrams[0].clone();
+    let id = &first.payload[6..6 + usize::from(first.payload[5])];
+    let retry = [&b"\xf0\0\0\0\x01\0\x04away"[..], b"token", &[7; 16]].concat();
+    let same = [&b"\x80\0\0\0\0\0"[..], &[id.len() as u8], id, b"\0\0\0\x01"].concat();
+    let other = b"\x80\0\0\0\0\0\x04away\x6b\x33\x43\xcf";
+    let forged = [&retry[..], &same, other].map(|payload| Segment {
+        from: first.to,
+        to: first.from,
+        payload: payload.to_vec().leak(),
+        len: payload.len() as u32,
+        ..first.clone()
+    });
+    datagrams.splice(1..1, forged);
+    let (found, expected) = (read(datagrams, true), read(recorded(), true));
+    assert_eq!(found.quic, expected.quic);
+    assert_eq!(requests(&found), requests(&expected));
+}
+
 /// More requests stay open between others than the set of closed ones has ranges.
 #[test]
 fn slow_requests_between_fast_ones_are_found_when_they_end() {
@@ -317,5 +418,8 @@ fn slow_requests_between_fast_ones_are_found_when_they_end() {
     let answers = answers
         .iter()
         .map(|payload| (Side::Server, false, &payload[..]));
-    assert_eq!(super::read_plain(asked.chain(answers)).visits.len(), 300);
+    assert_eq!(
+        super::read_plain(false, asked.chain(answers)).visits.len(),
+        300
+    );
 }

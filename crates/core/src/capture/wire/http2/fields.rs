@@ -79,6 +79,9 @@ impl Blocks {
     }
 }
 
+/// The longest header with the ids of a trace: that of Amazon may have more fields.
+const TRACE_MAX: usize = 1024;
+
 /// The fields of a block that describe an exchange.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Fields {
@@ -95,8 +98,12 @@ pub struct Fields {
 impl Fields {
     pub fn take(&mut self, field: Field<'_>) {
         match field.name {
-            Name::Method => self.method = field.value.to_vec(),
-            Name::Path => (self.target, self.target_whole) = (field.value.to_vec(), field.whole),
+            // A field of one byte may refer to a long value, again and again: only the first counts.
+            Name::Method if self.method.is_empty() => self.method = field.value.to_vec(),
+            Name::Path if self.target.is_empty() => {
+                (self.target, self.target_whole) = (field.value.to_vec(), field.whole);
+            }
+            Name::Method | Name::Path => {}
             Name::Status => {
                 self.status = std::str::from_utf8(field.value)
                     .ok()
@@ -106,8 +113,12 @@ impl Fields {
                 self.grpc = field.value.starts_with(b"application/grpc");
                 self.events = is_event_stream(field.value);
             }
-            Name::GrpcStatus => self.grpc_status = Some(field.value.to_vec()),
-            Name::Trace(carrier) if field.whole => self.trace.take(carrier, field.value),
+            Name::GrpcStatus => {
+                self.grpc_status.get_or_insert_with(|| field.value.to_vec());
+            }
+            Name::Trace(carrier) if field.whole && field.value.len() <= TRACE_MAX => {
+                self.trace.take(carrier, field.value);
+            }
             Name::Trace(_) | Name::Other => {}
         }
     }
