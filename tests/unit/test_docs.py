@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -55,7 +56,8 @@ HAVE = {
     **{"results.jtl": "loadtest/jmeter.jtl", "hey.csv": "loadtest/hey.csv"},
     **{"vmstat.txt": "vmstat/vmstat-t.txt", "iostat.txt": "sysstat_text/iostat-t.txt"},
     **{"node.json": "prometheus/node.json", "telegraf.lp": "influx/telegraf.lp"},
-    **{"metrics.jsonl": "otlpmetrics/metrics.jsonl"},
+    **{"metrics.jsonl": "otlpmetrics/metrics.jsonl", "influx.csv": "influx/annotated.csv"},
+    **{"system.cpu.json": "netdata/system.cpu.json"},
     **{"cpu_busy.json": "prometheus/cpu_busy.json", "wide.csv": "wide/wide.csv"},
 }
 
@@ -64,7 +66,14 @@ def test_what_people_have_is_read_as_the_page_says(tmp_path: Path) -> None:
     golden = ROOT / "tests" / "golden"
     for name, file in HAVE.items():
         shutil.copyfile(golden / "readers" / file, tmp_path / name)
-    shutil.copyfile(golden / "captures" / "http.pcap", tmp_path / "packets.pcap")
+    for name, file in {"packets.pcap": "http.pcap", "quic.pcap": "quic.pcap", "sslkeys.log": "quic.keys"}.items():
+        shutil.copyfile(golden / "captures" / file, tmp_path / name)
+    drops = {"labels": ["time", "overflows", "drops"], "data": [[1795193341, 3, 3], [1795193340, 0, 0]]}
+    (tmp_path / "ip.tcp_accept_queue.json").write_text(json.dumps({"id": "ip.tcp_accept_queue", "result": drops}))
+    for name, share in (("idle", "75.0"), ("wait", "5.0")):
+        file = tmp_path / "collectd" / "app1" / "cpu-0" / f"cpu-{name}-2026-11-20"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"epoch,value\n1795193341.000,{share}\n1795193342.000,{share}\n")
     (tmp_path / "apache.log").write_text('a - - [20/Nov/2026:16:49:01 +0000] "GET / HTTP/1.1" 200 5 250 12000\n')
     commands = COMMAND.findall((ROOT / "docs/how-to/use-what-you-have.md").read_text())
     assert len(commands) >= 10

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tailrace import readers
 from tailrace.diagnosis import diagnose
 from tailrace.readers.spans_chosen import Edge, edge
+from tailrace.topology import Server, Topology
 from tailrace.units import MILLISECOND, parse_moment
 
 SEEDS = range(40)
@@ -130,6 +132,8 @@ def test_errors_alone_are_requests_without_visits(tmp_path: Path) -> None:
     assert alone.manifest.rows["requests"] == failed.sum()
     [said] = [note for note in alone.manifest.notes if "requests failed" in note]
     assert "An access log or a counter of all requests of the same time would settle it" in said
+    kept = Topology(servers=(Server(name="web", kept=1.0),))
+    assert readers.read(tmp_path / "alone.json", topology=kept).manifest.rows["visits"] == 2 * failed.sum()
     one = failed.copy()
     one[np.flatnonzero(~failed)[0]] = True
     for name, kept in (("whole", took > 0), ("one", one), ("few", failed & (np.arange(3000) < 300))):
@@ -137,3 +141,31 @@ def test_errors_alone_are_requests_without_visits(tmp_path: Path) -> None:
         assert run.manifest.rows["visits"] == 2 * kept.sum(), name
     same = readers.read(zipkin(tmp_path / "same.json", took, call, np.zeros(3000, int), failed, failed))
     assert same.manifest.rows["visits"] == 2 * failed.sum()
+
+
+@pytest.mark.parametrize(
+    ("others", "visits"), [("failed", True), ("all", False), ("few", False)], ids=["outage", "choice", "unknown"]
+)
+def test_another_input_shows_whether_everything_failed(tmp_path: Path, others: str, visits: bool) -> None:
+    """An access log has the same requests, or more of them; one that has fewer sees another part of the system."""
+    rng = np.random.default_rng(8)
+    took, call, kind = system("plain", rng, 3000)
+    failed = rng.random(3000) < 0.2
+    traces = zipkin(tmp_path / "traces.json", took, call, kind, failed, failed)
+    rows = np.flatnonzero({"failed": failed, "all": failed | True, "few": failed & (rng.random(3000) < 0.3)}[others])
+    begin = parse_moment("2026-11-20T16:49:00Z") / 10**9
+    (tmp_path / "access.log").write_text(
+        "".join(
+            f'10.0.0.9 - - [20/Nov/2026:16:49:00 +0000] "GET /{"abc"[kind[n]]} HTTP/1.1" {500 if failed[n] else 200} 9 '
+            f"msec={begin + n / 100 + took[n] / 1000:.3f} rt={took[n] / 1000:.3f}\n"
+            for n in rows.tolist()
+        )
+    )
+    run = readers.read(traces, f"web={tmp_path / 'access.log'}")
+    with_visits = run.visits().select(pl.col("server").cast(pl.String)).unique().collect()["server"].to_list()
+    assert ("app" in with_visits) == visits
+    said = " ".join(note for note in run.manifest.notes if note.startswith("traces.json"))
+    expected = {"failed": "none are missing", "all": "only traces with errors were kept", "few": "would settle it"}
+    assert expected[others] in said
+    chosen = {server.name: server.chosen for server in run.topology.servers}
+    assert chosen["app"] is (None if visits else True)

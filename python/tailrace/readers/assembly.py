@@ -14,7 +14,7 @@ from tailrace import topology as topology_file
 from tailrace import units
 from tailrace.dataset import TABLES, Dataset, Writer, scan, tables
 from tailrace.errors import UsageError, cannot_write
-from tailrace.readers import carried, outliers
+from tailrace.readers import carried, failures, outliers
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.topology import Server, Topology, distances
 
@@ -34,6 +34,7 @@ Text = tuple[Source, str, Found]
 def add(writer: Writer, texts: Sequence[Text]) -> None:
     """Put what readers found into the tables; events of a JVM's log get a place."""
     events: list[pl.DataFrame] = []
+    writer.topology = failures.settle(writer.topology, texts)
     for source, kind, found in texts:
         counted, visits = _add_stays(writer, kind, source, found)
         writer.inputs.append(carried.of_found(source.path.name, kind, found, counted=counted, visits=visits))

@@ -53,7 +53,7 @@ class Pools:
         # A pool that opens a connection meanwhile is not full: the call that opens it is inside the wait.
         opens = np.zeros(len(spans.kind), dtype=bool)
         opens[spans.above[(spans.kind == CLIENT) & (spans.above >= 0)]] = True
-        waits = waits[(_SHORT < took) & (took <= _LONGEST) & ~opens[waits]]
+        waits = waits[(took > _SHORT) & (took <= _LONGEST) & ~opens[waits]]
         self._waits.add(spans.service[waits], spans.service[waits], spans.begin[waits], spans.end[waits])
         calls = visits[visits["caller"] != 0]
         self._calls.add(calls["caller"], calls["server"], calls["sent"], calls["departure"])

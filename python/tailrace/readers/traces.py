@@ -84,14 +84,16 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
     tables = visits.tables(spans.names.routes)
     found.requests = tables.requests()
     cut_off = None if visits.chosen else visits.shape.edge()
-    failed = 0 if visits.chosen else visits.shape.errors_alone()
-    chosen = visits.chosen > 0 or cut_off is not None or failed > 0
+    chosen = visits.chosen > 0 or cut_off is not None
+    share = _same_share(spans.kept, chosen=chosen)
+    # A sampler that states one share for all traces did not choose them for how they ended.
+    stated = spans.kept is not None and spans.kept[0] == spans.kept[1] > 0
+    found.failed_alone = 0 if chosen or stated else visits.shape.errors_alone()
     if not chosen:
         found.visits = tables.visits()
     found.attempts = "indirectly"
-    share = _same_share(spans.kept, chosen=chosen)
-    found.topology = _sampled(visits.topology(), share, chosen=chosen)
-    if not chosen and share is None:
+    found.topology = _sampled(visits.topology(), share, chosen=chosen or found.failed_alone > 0)
+    if not chosen and not found.failed_alone and share is None:
         visits.waits(found, sources[0])
     said = [
         *_about_gaps(visits.lost),
@@ -99,7 +101,7 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
         *_about_visits(visits),
         *_about_clocks(visits, clocks),
     ]
-    said += _about_choice(cut_off, failed, chosen=chosen)
+    said += _about_choice(cut_off, chosen=chosen)
     found.notes += [f"{name}: {note}" for note in said]
     return found
 
@@ -172,14 +174,8 @@ def _about_sampling(kept: tuple[float, float] | None, share: float | None) -> li
     return []
 
 
-def _about_choice(cut_off: Edge | None, failed: int, *, chosen: bool) -> list[str]:
+def _about_choice(cut_off: Edge | None, *, chosen: bool) -> list[str]:
     said = []
-    if failed:
-        return [
-            f"all {failed} requests failed: either everything failed then, or only traces with errors were kept. The "
-            "traces alone do not show which, so they do not show how many requests a server held: there are requests "
-            "and no visits. An access log or a counter of all requests of the same time would settle it"
-        ]
     if cut_off is not None:
         said.append(
             f"{cut_off.requests - cut_off.below} of the {cut_off.requests} requests that succeeded took "
