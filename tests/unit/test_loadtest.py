@@ -170,3 +170,10 @@ def test_an_xml_file_with_entities_is_refused(tmp_path: Path) -> None:
     file.write_text(f'<?xml version="1.0"?><!-- x --><testResults><sample t="1" ts="1795193340000"/>{"<a>" * 100_000}')
     with pytest.raises(InputError, match="nested more than 64 deep"):
         readers.read(file)
+
+
+def test_reformatted_json_of_vegeta_is_the_same(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (FILES / "vegeta.json").read_text().splitlines()]
+    (tmp_path / "vegeta.json").write_text("\n".join(json.dumps(line) for line in lines))
+    again = readers.read(tmp_path / "vegeta.json")
+    assert_frame_equal(again.requests().collect(), read("vegeta.json").requests().collect(), categorical_as_str=True)

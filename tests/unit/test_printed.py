@@ -290,3 +290,41 @@ def test_seconds_of_all_cpus_together_are_shares_of_their_whole(tmp_path: Path) 
     (tmp_path / "node.txt").write_text("# TYPE node_cpu_seconds_total counter\n" + "\n".join(lines) + "\n# EOF\n")
     found = values(f"app={tmp_path / 'node.txt'}", "cpu_busy", "app")
     assert [value for _, value in found] == [0.75, 0.75]
+
+
+SAR_OF_GERMANY = """Linux 6.1.0 (app1) \t20.11.2026 \t_x86_64_\t(2 CPU)
+
+16:48:59        CPU     %user     %nice   %system   %iowait    %steal     %idle
+16:49:00        all     19,50      0,00      0,50      4,00      1,00     75,00
+Durchschn.:     all     12,50      0,00      7,50      4,00      1,00     75,00
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SAR_OF_GERMANY,
+        "".join(
+            f"app1\t1\t2026-11-20 16:49:00 UTC\t{device}\t{column}\t{value}\n"
+            for device, column, value in (
+                *(("all", "%user", "19.50"), ("all", "%system", "0.50"), ("all", "%idle", "80.00")),
+                *(("cpu0", "%user", "99.00"), ("-", "runq-sz", "3"), ("sda", "%util", "12.00")),
+            )
+        ),
+        "time;host;cpu_busy\n1795193340;app1;0,2\n1795193341;app1;0,3\n",
+        "time;place;metric;value\n1795193340;app1;cpu_busy;0,2\n1795193341;app1;cpu_busy;0,3\n",
+    ],
+    ids=["sar", "sadf-p", "wide", "samples"],
+)
+def test_decimal_commas_and_a_line_for_each_value(tmp_path: Path, text: str) -> None:
+    (tmp_path / "samples.txt").write_text(text)
+    assert values(tmp_path / "samples.txt", "cpu_busy")[0] == (1_795_193_340 * SECOND, 0.2)
+    if "\t-\t" in text:
+        assert values(tmp_path / "samples.txt", "disk_busy") == [(1_795_193_340 * SECOND, 0.12)]
+        assert values(tmp_path / "samples.txt", "cpu_busy", "app1/cpu0") == [(1_795_193_340 * SECOND, 0.99)]
+
+
+def test_pressure_of_sadf_is_that_of_the_interval(tmp_path: Path) -> None:
+    head = "# hostname;interval;timestamp;%scpu-10;%scpu-60;%scpu-300;%scpu\n"
+    (tmp_path / "psi.csv").write_text(head + "app1;1;2026-11-20 16:49:00 UTC;90.00;80.00;70.00;20.00\n")
+    assert values(tmp_path / "psi.csv", "psi_cpu") == [(1_795_193_340 * SECOND, 0.2)]

@@ -89,6 +89,11 @@ def column_names(text: str) -> tuple[list[str], str]:
     return [], ""
 
 
+def decimal(text: str, delimiter: str) -> str:
+    """The text of a number with a decimal point. A table whose delimiter is no comma may have decimal commas."""
+    return text.replace(",", ".") if delimiter != "," and text.count(",") == 1 and "." not in text else text
+
+
 def role(name: str) -> str | None:
     """The role of the column with this name."""
     return _ROLES.get(_plain(name))

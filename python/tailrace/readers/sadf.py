@@ -1,8 +1,10 @@
-"""The output of `sadf` for sar's files: JSON (`sadf -j`) and CSV (`sadf -d`); and `-o JSON` of mpstat and iostat.
+"""The output of `sadf` for sar's files: JSON (`sadf -j`), CSV (`sadf -d`), and a line for each value (`sadf -p`); and
+`-o JSON` of mpstat and iostat.
 
 ```text
 # hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle
 app1;1;2026-11-25 22:10:51 UTC;-1;29.15;65.83;5.03;0.00;0.00;0.00            (or a Unix time with -U)
+app1⇥1⇥2026-11-25 22:10:51 UTC⇥all⇥%user⇥29.15                                               (-p; the ⇥ are tabs)
 {"sysstat": {"hosts": [{"nodename": "app1", "statistics": [{"timestamp": {…}, "cpu-load": […], "queue": {…}}, …
 ```
 
@@ -24,6 +26,11 @@ from tailrace.readers.source import Found, Source, text_head
 
 _JSON = re.compile(r'\A\s*\{\s*"sysstat"\s*:')
 _CSV = re.compile(r"^# hostname;interval;timestamp;", re.MULTILINE)
+_EACH = re.compile(
+    r"[^\t\n]{1,255}\t\d{1,6}\t(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: \S{1,40})?|\d{9,11})"
+    r"\t[^\t\n]{1,99}\t[^\t\n]{1,40}\t[^\t\n]{1,40}\r?"
+)
+_CPU = re.compile(r"cpu(\d{1,5})")
 _OPENING = re.compile(r'"statistics"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"timestamp"\s*:')
 _HOST = re.compile(r'"nodename"\s*:\s*"([^"\\\n]{1,255})"')
@@ -34,18 +41,22 @@ _RESTART = re.compile(r";(?:LINUX-RESTART|COM\b)")
 _BUSY = ("user", "usr", "nice", "system", "sys", "irq", "soft", "guest", "gnice")
 # Names in `sadf -d` of the values of `sadf -j`; other columns lose their %.
 _CALLED = {"CPU": "cpu", "DEV": "disk-device", "%util": "util-percent", "kbdirty": "dirty", "cswch/s": "cswch"}
+_CALLED |= {"majflt/s": "majflt", "%scpu": "psi-cpu", "%sio": "psi-io", "%smem": "psi-mem"}
 
 Row = Mapping[str, Any]
 
 
 def sniff(name: str, head: bytes) -> bool:
     beginning = text_head(head)
-    return beginning is not None and bool(_JSON.search(beginning) or _CSV.search(beginning))
+    if beginning is None:
+        return False
+    return bool(_JSON.search(beginning) or _CSV.search(beginning) or _EACH.fullmatch(beginning.split("\n", 1)[0]))
 
 
 def read(source: Source) -> Found:
     found, samples, zones = Found(), Sampled(), set[str]()
-    entries = _json if _JSON.search(text_head(source.head()) or "") else _csv
+    beginning = text_head(source.head()) or ""
+    entries = _json if _JSON.search(beginning) else _csv if _CSV.search(beginning) else _each
     for host, stamp, seconds, values in entries(source, found):
         moment = _moment(stamp, zones)
         if moment is None:
@@ -128,12 +139,12 @@ def _printed(stamp: str, date: str) -> str:
 
 
 def iso_date(text: str) -> str:
-    """11/20/26, 11/20/2026 or 2026-11-20 as the last of these; a first number above 12 is a day."""
-    parts = text.split("/")
+    """11/20/26, 11/20/2026 or 2026-11-20 as the last of these; a first number above 12, or before a point, is a day."""
+    parts = re.split(r"[/.]", text)
     if len(parts) != 3:
         return text
     month, day, year = parts
-    if month > "12":
+    if month > "12" or "." in text:
         month, day = day, month
     return f"{year if len(year) == 4 else '20' + year}-{month}-{day}"
 
@@ -161,16 +172,48 @@ def _csv(source: Source, found: Found) -> Iterator[Entry]:
     yield from _grouped(open_key, group)
 
 
+def _each(source: Source, found: Found) -> Iterator[Entry]:
+    """A line for each value; those of one moment are one entry."""
+    open_key, devices = ("", "", ""), dict[str, dict[str, str]]()
+    for line_number, line in source.lines(found):
+        host, seconds, stamp, device, column, value, *more = [*line.split("\t"), *[""] * 6]
+        if "LINUX-RESTART" in line:
+            continue
+        if len(more) != 6 or not column:
+            found.damaged(source.path.name, line_number)
+            continue
+        if (host, seconds, stamp) != open_key:
+            yield from _devices(open_key, devices)
+            open_key, devices = (host, seconds, stamp), {}
+        devices.setdefault(device, {})[called(column)] = value.replace(",", ".")
+    yield from _devices(open_key, devices)
+
+
+def _devices(key: tuple[str, str, str], devices: Mapping[str, Mapping[str, str]]) -> Iterator[Entry]:
+    values: dict[str, Any] = report_of([devices["-"]]) if "-" in devices else {}
+    for device, row in devices.items():
+        if device == "all" or _CPU.fullmatch(device):
+            values.setdefault("cpu-load", []).append({"cpu": device.removeprefix("cpu"), **row})
+        elif "util-percent" in row:
+            values.setdefault("disk", []).append(row)
+    if values:
+        yield key[0], key[2], number(key[1]), values
+
+
 def _grouped(key: tuple[str, str, str], group: Sequence[Row]) -> Iterator[Entry]:
     if group:
         yield key[0], key[2], number(key[1]), report_of(group)
 
 
-def report_of(group: Sequence[Row]) -> Row:
+def report_of(group: Sequence[Row]) -> dict[str, Any]:
     """The rows of one moment, which have the same columns, as in `sadf -j`."""
     first = group[0]
     kind = "cpu-load" if "cpu" in first else "disk" if "disk-device" in first else ""
-    return {kind: list(group)} if kind else {"queue": first, "memory": first, "process-and-context-switch": first}
+    return {kind: list(group)} if kind else dict.fromkeys(_SINGLE, first)
+
+
+_SINGLE = ("queue", "memory", "process-and-context-switch", "paging", "psi")
+"""Reports with one row for each moment."""
 
 
 def called(column: str) -> str:
@@ -193,10 +236,15 @@ def metrics_of(values: Row, seconds: float | None) -> Iterator[tuple[str, str, f
         ("queue", "runq-sz", "run_queue", 1.0),
         ("memory", "dirty", "dirty_bytes", 1024.0),
         ("process-and-context-switch", "cswch", "context_switches", seconds or 0.0),
+        ("paging", "majflt", "major_faults", seconds or 0.0),
+        ("psi", "psi-cpu", "psi_cpu", 0.01),
+        ("psi", "psi-io", "psi_io", 0.01),
+        ("psi", "psi-mem", "psi_memory", 0.01),
     ):
         row = table(values.get(table_name))
         if key in row and factor:
-            yield "", metric, _times(row[key], factor)
+            # JSON has a table here, of which the share within the interval counts, and not those of 10 s and more.
+            yield "", metric, _times(table(row[key]).get("some_avg", row[key]), factor)
     used = [share for row in rows(values.get("disk")) if (share := number(row.get("util-percent"))) is not None]
     if used:
         yield "", "disk_busy", max(used) / 100

@@ -85,6 +85,10 @@ class _Damage:
 def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str | None, damage: _Damage) -> pl.DataFrame:
     """Rows of text → time, interval_ns (null if unknown), place, metric, value; the rest goes to `damage`."""
     moments = _moments(rows.get_column("time"), scale)
+    if layout.delimiter != ",":
+        has_comma = pl.col("value").str.contains(r"^[^.,]*,[^.,]*$")
+        point = pl.col("value").str.replace(",", ".", literal=True)
+        rows = rows.with_columns(value=pl.when(has_comma).then(point).otherwise(pl.col("value")))
     lower = pl.col("value").str.to_lowercase()
     number = pl.col("value").cast(pl.Float64, strict=False)
     rows = rows.with_columns(

@@ -22,7 +22,7 @@ from tailrace.readers.spans import PLAN
 from tailrace.readers.spans_columns import Spans
 
 _JSON_FORMS = {
-    "otlp": re.compile(r'\A[\s\ufeff]*\{\s*"(?:resourceSpans|batches)"\s*:'),
+    "otlp": re.compile(r'\A[\s\ufeff]*\{\s*(?:"trace"\s*:\s*\{\s*)?"(?:resourceSpans|batches)"\s*:'),
     "jaeger": re.compile(r'\A[\s\ufeff]*\{[\s\S]{0,200}?"data"\s*:\s*\[\s*\{[\s\S]{0,2000}?"(?:traceID|spans)"\s*:'),
     "zipkin": re.compile(r'\A[\s\ufeff]*\[[\s\[]*\{[\s\S]{0,2000}?"traceId"\s*:'),
 }

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+import polars as pl
+
 from tailrace import units
 from tailrace.bounds import UNDATED_NS
 from tailrace.dataset import tables
@@ -111,7 +113,11 @@ def _roles(mapping: Mapped | None, names: list[str]) -> dict[str, str]:
 def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | None]:
     try:
         frame = tables.scan(source.path)
-        schema = frame.collect_schema().names()
+        types = frame.collect_schema()
+        schema = types.names()
+        # Python's dates would hide the unit of these times, which durations share.
+        stamps = {name: kind.time_unit for name, kind in types.items() if isinstance(kind, pl.Datetime)}
+        frame = frame.with_columns(pl.col(name).dt.epoch(unit) for name, unit in stamps.items())
         mapping = _mapping(source, schema)
         roles = _roles(mapping, schema)
         tempo = set(schema) >= _TEMPO and mapping is None
@@ -125,7 +131,7 @@ def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | 
             for row in table:
                 yield from _of_tempo(row, names)
         else:
-            yield from _of_rows(table, roles, mapping, names, found)
+            yield from _with_units(source, _of_rows(table, roles, mapping, names, found))
     except tables.FAULTS as error:
         raise tables.unreadable(source.path, error) from error
 
@@ -140,7 +146,16 @@ def read_csv(source: Source, found: Found, names: Names) -> Iterator[Span | None
 
     header = _names(source)
     mapping = _mapping(source, header)
-    return _of_rows(whole(), _roles(mapping, header), mapping, names, found)
+    return _with_units(source, _of_rows(whole(), _roles(mapping, header), mapping, names, found))
+
+
+def _with_units(source: Source, spans: Iterator[Span | None]) -> Iterator[Span | None]:
+    try:
+        yield from spans
+    except UnknownUnitError as error:
+        why = f"nothing shows the unit of the durations in its column {str(error)[:40]}"
+        how = "say it with --columns FILE (docs/reference/readers.md, Traces)"
+        raise InputError(source.path, why, how) from error
 
 
 def _of_rows(
@@ -212,14 +227,30 @@ def _text(value: Any) -> str:
 
 
 def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None) -> int | None:
-    """A duration in the unit that the mapping says, else in that of the column's name, else in that of the begin."""
+    """A duration in the unit that the mapping says, else in that of the column's name, else in that of the begin, which
+    is the smallest that it shows."""
     number = units.parse_number(text)
     if number is None or not 0 <= number < 10**18:
         return None
     column = roles.get("duration", "").lower()
     scale = said or next((scale for ending, scale in _SCALES.items() if column.endswith(ending)), None)
     stamp = units.parse_number(begin)
-    return int(number * (scale or (units.moment_scale(stamp) if stamp is not None else units.MICROSECOND)))
+    if scale is None and stamp is not None:
+        scale = units.moment_scale(stamp)
+    elif scale is None:
+        digits = _FRACTION.search(begin)
+        scale = _BY_DIGITS.get(len(digits[1]) if digits else 0)
+    if scale is None:
+        raise UnknownUnitError(roles.get("duration", ""))
+    return int(number * scale)
+
+
+_FRACTION = re.compile(r"\d\d:\d\d:\d\d[.,](\d{1,9})")
+_BY_DIGITS = {3: units.MILLISECOND, 6: units.MICROSECOND, 9: 1}
+
+
+class UnknownUnitError(Exception):
+    """Nothing shows the unit of the durations in this column."""
 
 
 def _of_tempo(row: Mapping[str, Any], names: Names) -> Iterator[Span | None]:

@@ -29,7 +29,9 @@ from tailrace.units import SECOND, parse_moment, parse_number
 _HEADER = re.compile(r"Linux \S{1,99} \(([^()\n]{1,99})\)\s+(\S{8,10})\s[^(]{0,99}(?:\((\d{1,5}) CPU\))?")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\s+([AP])M)?(?=\s|$)")
 _UNIX = re.compile(r"(\d{9,11})(?=\s)")
-_IOSTAT = re.compile(r"(\d\d/\d\d/\d{2,4}|\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?: [AP]M)?)([+-]\d{4})?\s*$")
+_DECIMAL = re.compile(r"(?<!\S)(-?\d+),(\d{1,4})(?!\S)")
+"""Of a locale with a decimal comma."""
+_IOSTAT = re.compile(r"(\d\d[/.]\d\d[/.]\d{2,4}|\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?: [AP]M)?)([+-]\d{4})?\s*$")
 _COLUMNS = re.compile(r"(?<!\S)(?:%?idle|%CPU|runq-sz|%util|kbdirty|cswch/s)(?=\s|$)")
 _STAMPLESS = re.compile(r"\s*(?:avg-cpu:|Device)")
 _HALF_DAY, _DAY = 12 * 3600 * SECOND, 24 * 3600 * SECOND
@@ -74,7 +76,7 @@ class _Printed:
     def entries(self, source: Source, found: Found) -> Iterator[tuple[int, Row]]:
         """Moment and values of each entry."""
         for _, line in source.lines(found):
-            yield from self._line(line)
+            yield from self._line(_DECIMAL.sub(r"\1.\2", line))
         yield from self._rest()
 
     def _line(self, line: str) -> Iterator[tuple[int, Row]]:

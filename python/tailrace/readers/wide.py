@@ -13,7 +13,7 @@ from tailrace.dataset.metrics import METRICS
 from tailrace.errors import InputError
 from tailrace.readers import metrics
 from tailrace.readers.elements import number
-from tailrace.readers.layout import MISSING, column_names, fields, role
+from tailrace.readers.layout import MISSING, column_names, decimal, fields, role
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -61,7 +61,7 @@ def read(source: Source) -> Found:
             if row[i].lower() in MISSING:
                 empty += 1
             else:
-                samples.add(moment, None, where, names[i], number(row[i]))
+                samples.add(moment, None, where, names[i], number(decimal(row[i], delimiter)))
         if samples.full:
             break
     found.lose("samples without a value", empty)

@@ -296,6 +296,18 @@ fn what_is_cut_or_has_an_impossible_length_ends_the_reading() {
 }
 
 #[test]
+fn a_trace_of_tempos_second_api_is_read() {
+    let (first, second) = OTLP.split_once("\n{\"res").expect("two values");
+    let text = format!(r#"{{"trace":{first},"metrics":{{}}}} {{"trace":{{"res{second}}}"#);
+    let found = cut(Form::Otlp, text.as_bytes(), 1 << 20);
+    assert_eq!(rows(&found), OTLP_ROWS);
+    for other in [r#"{"trace":[]}"#, r#"{"trace":{"trace":{}}}"#] {
+        let found = cut(Form::Otlp, other.as_bytes(), 1 << 20);
+        assert!(rows(&found).is_empty());
+    }
+}
+
+#[test]
 fn an_inner_span_that_is_a_wait_is_marked() {
     let spans = [
         ("in queue", 1, 4),

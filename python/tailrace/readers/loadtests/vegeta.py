@@ -20,8 +20,10 @@ from tailrace.readers.loadtests.sent import Form, Sent, nanoseconds, outcome, wh
 from tailrace.readers.source import Found, Source
 
 _CSV = re.compile(r"\d{19},\d{1,3},\d{1,18},\d{1,18},\d{1,18},")
-_JSON = re.compile(r'\A\s*\{"attack":"[^"]*","seq":\d+,"code":\d+,"timestamp":"')
-_RESUME = re.compile(r'\{"attack":')
+_JSON = re.compile(
+    r'\A\s*\{\s*"attack"\s*:\s*"[^"]*"\s*,\s*"seq"\s*:\s*\d+\s*,\s*"code"\s*:\s*\d+\s*,\s*"timestamp"\s*:\s*"'
+)
+_RESUME = re.compile(r'\{\s*"attack"\s*:')
 _GOB = re.compile(r"\A[\s\S]{3,10}\x06Result[\s\S]{1,20}\x06Attack[\s\S]{1,80}\x07Latency")
 _UNIX = 62_135_596_800
 """Seconds from the year 1, where Go's times begin, to 1970."""
