@@ -77,7 +77,7 @@ def test_a_pool_that_was_seen_full_has_its_size_and_who_waited(tmp_path: Path, w
     )
     [pool] = run.topology.pools
     assert (pool.caller, pool.callee, pool.size) == ("web", "db", 2)
-    assert run.manifest.rows["visits"] == 8  # the span of a wait is no call, whatever kind it says
+    assert run.manifest.rows["visits"] == 8  # the span of a wait does not count, whatever kind it says
 
 
 def test_a_wait_that_opens_a_connection_does_not_show_a_full_pool(tmp_path: Path) -> None:

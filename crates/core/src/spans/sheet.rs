@@ -227,7 +227,7 @@ impl Sheet {
         self.trace.push(of.key());
         self.key.push(of.key_of_span(id));
         self.parent.push(has_parent.then(|| of.key_of_span(above)));
-        // Some drivers call a wait for a connection the span of a client. It is no call: nobody answers it.
+        // Some drivers call a wait for a connection the span of a client, but nobody answers it.
         let name = span
             .name
             .text()

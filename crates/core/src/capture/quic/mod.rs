@@ -155,22 +155,7 @@ impl Quic {
                     connection.negotiate([to, from], versions, time, ledger);
                 }
             }
-            Header::Short => {
-                let known = self.known_id(packet, segment);
-                let ends = || self.by_ends.get(&ends(segment)).copied();
-                let Some(serial) = known.map(|(_, serial)| serial).or_else(ends) else {
-                    return;
-                };
-                // Without an id, the packet number follows the first byte.
-                let number_at = 1 + known.map_or(0, |(len, _)| len);
-                self.read(
-                    serial,
-                    (Level::Data, 0, Id::default()),
-                    (packet, number_at),
-                    segment,
-                    ledger,
-                );
-            }
+            Header::Short => self.short(packet, segment, ledger),
             Header::Long {
                 kind: Kind::Retry,
                 from,
@@ -206,6 +191,19 @@ impl Quic {
                 }
             }
         }
+    }
+
+    /// A packet of an open connection.
+    fn short(&mut self, packet: &[u8], segment: &Segment<'_>, ledger: &mut Ledger) {
+        let known = self.known_id(packet, segment);
+        let ends = || self.by_ends.get(&ends(segment)).copied();
+        let Some(serial) = known.map(|(_, serial)| serial).or_else(ends) else {
+            return;
+        };
+        // Without an id, the packet number follows the first byte.
+        let number_at = 1 + known.map_or(0, |(len, _)| len);
+        let level = (Level::Data, 0, Id::default());
+        self.read(serial, level, (packet, number_at), segment, ledger);
     }
 
     /// The connection of a packet, and who sent it.

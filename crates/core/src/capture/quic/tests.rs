@@ -308,9 +308,12 @@ fn a_late_answer_is_one_to_the_hello_that_it_acknowledges() {
     assert_eq!(ledger.quic.answer_max_ns, 1_500_000_000);
 }
 
+/// Milliseconds, the number of a packet, and what it holds: a part of the hello, or an acknowledgement.
+type Sent<'a> = (i64, u64, Result<[u8; 2], &'a [u8]>);
+
 /// What the client sent at these milliseconds in packets of these numbers: a part of its hello of 10 bytes, from here to
 /// there; or what the server acknowledged then. The losses, and when the hello had reached the server.
-fn settled(packets: &[(i64, u64, Result<[u8; 2], &[u8]>)]) -> (u64, u64, Option<i64>) {
+fn settled(packets: &[Sent]) -> (u64, u64, Option<i64>) {
     let mut ledger = Ledger::default();
     let first = recorded().swap_remove(0);
     let mut connection = Connection::new(first.from, first.to, 1, Id::default(), 0);
