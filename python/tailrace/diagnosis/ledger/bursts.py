@@ -72,7 +72,7 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     every = np.bincount(groups, minlength=size)
     usually = np.bincount(groups[in_calm], minlength=size)
     lasted = np.bincount(groups[in_calm], took[in_calm], minlength=size)
-    mean = float(took[in_calm].mean()) if in_calm.any() else np.inf
+    mean = float(took[in_calm].mean()) if in_calm.any() else 0.0
     heavy = np.flatnonzero((every >= FEWEST) & ((usually == 0) | (lasted > HEAVY * mean * usually)))
     order = np.argsort(groups, kind="stable")
     first, last = np.searchsorted(groups[order], heavy), np.searchsorted(groups[order], heavy, "right")
