@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import tables, vlrt
-from tailrace.diagnosis.ledger import bursts, retries
+from tailrace.diagnosis.ledger import bursts, retries, systems
 from tailrace.diagnosis.ledger.recorded import record
 from tailrace.experiment import from_table
 
@@ -107,3 +108,14 @@ def test_a_few_requests_at_once_are_a_burst_only_if_such_requests_are_rare() -> 
     assert not bursts._is_more(8, usual=4.0)
     assert not bursts._is_more(449, usual=400.0)
     assert bursts._is_more(520, usual=400.0)
+
+
+def test_servers_that_share_no_request_are_of_different_systems() -> None:
+    """Of six servers, 5 calls 3, and 3 calls 1; 0 calls 4, but which visit called is not known; 2 is alone."""
+    recorded: Any = SimpleNamespace(
+        servers=("a", "b", "c", "d", "e", "f"),
+        server=np.array([5, 3, 1, 0, 4, 2]),
+        parent=np.array([-1, 0, 1, -1, -1, -1]),
+        caller=np.array([-1, 5, 3, -1, 0, -1]),
+    )
+    assert systems.of(recorded).tolist() == [1, 1, 1, 0, 0, 2]

@@ -28,9 +28,9 @@ SIGMAS = 5.0
 HEAVY = 2.0
 """Requests that take up to twice the mean bring no more work than the square root law of their number allows for."""
 FEWEST = 3
-"""Chernoff's bound finds no burst in fewer requests, unless they come less than once in ten minutes."""
+"""Two requests at once are no burst: a user who clicks twice sends as many."""
 TINY = 1e-9
-"""No logarithm of zero is needed for requests of a kind that usually never come."""
+"""The usual number of requests of a kind that never comes counts as this number, because zero has no logarithm."""
 LULL_SIGMAS = 2.0
 """By chance, requests are missing by more than two standard deviations in one of 40 stretches."""
 LULLS = tuple(2**k for k in range(7))
@@ -42,7 +42,9 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
     that were `repeated` do not count, because they came only because others were slow. Connections on which a client
     sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it."""
     system = systems.of(recorded)
-    found = (_of_system(recorded, calm, repeated, system == number) for number in np.unique(system).tolist())
+    numbers, requests = np.unique(system[recorded.asked], return_counts=True)
+    enough = numbers[requests >= FEWEST].tolist()
+    found = (_of_system(recorded, calm, repeated, system == number) for number in enough)
     return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
 
 

@@ -16,8 +16,17 @@ def of(recorded: Recorded) -> Times:
     above = np.concatenate([recorded.server[recorded.parent[called]], recorded.caller[unlinked]]).astype(np.int64)
     below = np.concatenate([recorded.server[called], recorded.server[unlinked]]).astype(np.int64)
     calls = np.unique(np.stack([above, below]), axis=1).T.tolist()
-    system = list(range(len(recorded.servers)))
+    joined = list(range(len(recorded.servers)))
     for caller, server in calls:
-        joined = {system[caller], system[server]}
-        system = [min(joined) if one in joined else one for one in system]
-    return np.array(system, dtype=np.int64)[recorded.server]
+        first, second = sorted((_lowest(joined, caller), _lowest(joined, server)))
+        joined[second] = first
+    system = np.array([_lowest(joined, server) for server in range(len(joined))], dtype=np.int64)
+    return np.asarray(system[recorded.server])
+
+
+def _lowest(joined: list[int], server: int) -> int:
+    """Return the lowest server of its system, and shorten the way to it (Tarjan 1975)."""
+    while joined[server] != server:
+        joined[server] = joined[joined[server]]
+        server = joined[server]
+    return server
