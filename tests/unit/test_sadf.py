@@ -75,3 +75,13 @@ def test_times_of_the_tools_depend_on_the_locale(stamps: tuple[str, str], tmp_pa
     file.write_text(json.dumps({"sysstat": {"hosts": [host]}}))
     times = readers.read(file).samples().collect()["time"]
     assert set(times) == {parse_moment("2026-11-20T16:49:00Z"), parse_moment("2026-11-20T16:49:01Z")}
+
+
+def test_a_file_of_lines_may_begin_with_a_restart_and_a_comment(tmp_path: Path) -> None:
+    stamp = "2026-11-20 16:49:00 UTC"
+    lines = [("-1", "LINUX-RESTART", "(4 CPU)"), ("-1", "COM a new version"), ("1", "all", "%user", "25.00")]
+    text = "".join("\t".join(("app1", own[0], stamp, *own[1:])) + "\n" for own in lines)
+    (tmp_path / "sar.txt").write_text(text)
+    run = readers.read(tmp_path / "sar.txt")
+    assert run.samples().select("value").collect()["value"].to_list() == [0.25]
+    assert run.lost() == {}

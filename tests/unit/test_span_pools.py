@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from tailrace import readers
 from tailrace.dataset import Dataset
+from tailrace.readers import spans_pools
 from tailrace.units import MILLISECOND
 
 T = 1_795_193_340_000
@@ -99,3 +101,13 @@ def test_a_sample_of_the_traces_shows_no_pool(tmp_path: Path) -> None:
     run = read(tmp_path, spans)
     assert waiting(run) == {}
     assert run.topology.pools == ()
+
+
+def test_without_room_for_all_no_wait_lasts_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans_pools, "_MOST", 10)
+    waits, service = spans_pools.Open(), np.zeros(4, dtype=np.int64)
+    begin = np.arange(4) * spans_pools.STEP
+    for late in (0, 100):
+        waits.add(service, service, begin + late * spans_pools.STEP, begin + (late + 10) * spans_pools.STEP)
+    assert waits.left_out == 4
+    assert sum(waits.changes[0, 0].values()) == 0

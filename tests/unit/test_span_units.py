@@ -24,10 +24,13 @@ def took(path: Path) -> list[int]:
     ]
 
 
-def table(folder: Path, begin: str, duration: int) -> Path:
-    row = ("01", "0a", "", "SPAN_KIND_SERVER", "web", "GET /", begin, str(duration))
+def table(folder: Path, begin: str | list[str], duration: int) -> Path:
+    begins = [begin] if isinstance(begin, str) else begin
+    rows = [
+        (f"0{n}", "0a", "", "SPAN_KIND_SERVER", "web", "GET /", at, str(duration)) for n, at in enumerate(begins, 1)
+    ]
     path = folder / "spans.csv"
-    path.write_text("\n".join([",".join(COLUMNS), ",".join(row)]) + "\n")
+    path.write_text("\n".join(map(",".join, [COLUMNS, *rows])) + "\n")
     return path
 
 
@@ -42,6 +45,22 @@ def table(folder: Path, begin: str, duration: int) -> Path:
 )
 def test_the_begin_shows_the_unit(tmp_path: Path, begin: str, duration: int) -> None:
     assert took(table(tmp_path, begin, duration)) == [20]
+
+
+@pytest.mark.parametrize(
+    ("ends", "duration"),
+    [((".123456", ".12345", ""), 20_000), ((".123", ".123456789", ".123456"), 20_000_000)],
+    ids=["Python", "Go"],
+)
+def test_programs_leave_out_zeros_at_the_end_of_a_begin(tmp_path: Path, ends: tuple[str, ...], duration: int) -> None:
+    begins = [f"2026-11-20T16:49:0{n}{end}" for n, end in enumerate(ends)]
+    assert took(table(tmp_path, begins, duration)) == [20, 20, 20]
+
+
+def test_a_later_begin_that_contradicts_the_first_ones_is_refused(tmp_path: Path) -> None:
+    begins = [*["2026-11-20T16:49:00.123"] * 100, "2026-11-20T16:49:00.123456"]
+    with pytest.raises(InputError, match="nothing shows the unit"):
+        readers.read(table(tmp_path, begins, 20))
 
 
 def test_without_a_unit_nothing_is_guessed(tmp_path: Path) -> None:

@@ -144,15 +144,20 @@ def test_errors_alone_are_requests_without_visits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "visits"), [("failed", True), ("all", False), ("few", False)], ids=["outage", "choice", "unknown"]
+    ("others", "visits"),
+    [("failed", True), ("all", False), ("nearly", False), ("few", False), ("calls", False)],
+    ids=["outage", "choice", "choice of most", "unknown", "calls behind"],
 )
 def test_another_input_shows_whether_everything_failed(tmp_path: Path, others: str, visits: bool) -> None:
-    """An access log has the same requests, or more of them; one that has fewer sees another part of the system."""
+    """An access log has the same requests, or others that succeeded; one that has fewer, or more that failed as well,
+    may see another part of the system."""
     rng = np.random.default_rng(8)
     took, call, kind = system("plain", rng, 3000)
     failed = rng.random(3000) < 0.2
     traces = zipkin(tmp_path / "traces.json", took, call, kind, failed, failed)
-    rows = np.flatnonzero({"failed": failed, "all": failed | True, "few": failed & (rng.random(3000) < 0.3)}[others])
+    some = rng.random(3000)
+    which = {"failed": failed, "all": failed | True, "nearly": failed | (some < 0.01), "few": failed & (some < 0.3)}
+    rows = np.repeat(np.flatnonzero(which.get(others, failed)), 3 if others == "calls" else 1)
     begin = parse_moment("2026-11-20T16:49:00Z") / 10**9
     (tmp_path / "access.log").write_text(
         "".join(
@@ -165,7 +170,7 @@ def test_another_input_shows_whether_everything_failed(tmp_path: Path, others: s
     with_visits = run.visits().select(pl.col("server").cast(pl.String)).unique().collect()["server"].to_list()
     assert ("app" in with_visits) == visits
     said = " ".join(note for note in run.manifest.notes if note.startswith("traces.json"))
-    expected = {"failed": "none are missing", "all": "only traces with errors were kept", "few": "would settle it"}
-    assert expected[others] in said
+    expected = {"failed": "none are missing", "few": "would settle it", "calls": "would settle it"}
+    assert expected.get(others, "only traces with errors were kept") in said
     chosen = {server.name: server.chosen for server in run.topology.servers}
     assert chosen["app"] is (None if visits else True)

@@ -1,7 +1,8 @@
 """Traces in which every request failed: either everything failed then, or only errors were kept.
 
-Such traces do not show which. Another input of the same time does: if it has as many requests, none are missing. The
-user may say it as well, with `kept` or `chosen = false` of a server in the topology.
+Such traces do not show which. Another input of the same time does: if it has as many requests, and none of them
+succeeded, none are missing. If some succeeded, the traces lack these. The user may say it as well, with `kept` or
+`chosen = false` of a server in the topology.
 """
 
 from __future__ import annotations
@@ -29,9 +30,14 @@ def settle(topology: Topology, texts: Sequence[Text]) -> Topology:
         if not failed:
             continue
         servers = {server.name for server in found.topology.servers} if found.topology else set()
-        others = [(other.path.name, _of_same_time(found, there)) for other, _, there in texts if there is not found]
-        same = [(name, count) for name, count in others if abs(count - failed) <= _SAME * failed]
-        more = [(name, count) for name, count in others if count > (1 + _SAME) * failed]
+        # Traces of which only errors were kept say nothing about others.
+        others = [
+            (other.path.name, *_of_same_time(found, there))
+            for other, _, there in texts
+            if there is not found and not there.failed_alone
+        ]
+        same = [(name, count) for name, count, ok in others if not ok and abs(count - failed) <= _SAME * failed]
+        better = [(name, count, ok) for name, count, ok in others if ok and count >= (1 - _SAME) * failed]
         said = any(known.name in servers and (known.kept or known.chosen is False) for known in topology.servers)
         note = f"{source.path.name}: all {failed} requests failed"
         if said or same:
@@ -41,9 +47,9 @@ def settle(topology: Topology, texts: Sequence[Text]) -> Topology:
             continue
         found.visits = Frames()
         why = (
-            f"{more[0][0]} has {more[0][1]} requests of the same time: only traces with errors were kept, so they do "
-            "not show how many requests a server held"
-            if more
+            f"{better[0][0]} has {better[0][1]} requests of the same time, and {better[0][2]} of them succeeded: only "
+            "traces with errors were kept, so they do not show how many requests a server held"
+            if better
             else "either everything failed then, or only traces with errors were kept. The traces alone do not show "
             "which, so they do not show how many requests a server held: there are requests and no visits. An access "
             "log or a counter of all requests of the same time would settle it"
@@ -59,9 +65,12 @@ def _whole(topology: Topology, servers: set[str]) -> Topology:
     return topology.model_copy(update={"servers": tuple(known)})
 
 
-def _of_same_time(found: Found, other: Found) -> int:
-    """How many requests of another input were sent while those of this one were."""
+def _of_same_time(found: Found, other: Found) -> tuple[int, int]:
+    """How many requests of another input were sent while those of this one were, and how many of them succeeded."""
     ends = [frame.select(first=pl.col("sent").min(), last=pl.col("sent").max()).row(0) for frame in found.requests]
     known = [moment for pair in ends for moment in pair if moment is not None]
+    if not known:
+        return 0, 0
     inside = pl.col("sent").is_between(min(known), max(known))
-    return sum(frame.filter(inside).height for frame in other.requests)
+    statuses = [frame.filter(inside).get_column("status").cast(pl.String) for frame in other.requests]
+    return sum(map(len, statuses)), sum(int((one == "ok").sum()) for one in statuses)

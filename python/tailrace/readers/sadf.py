@@ -31,6 +31,8 @@ _EACH = re.compile(
     r"\t[^\t\n]{1,99}\t[^\t\n]{1,40}\t[^\t\n]{1,40}\r?"
 )
 _CPU = re.compile(r"cpu(\d{1,5})")
+_NO_INTERVAL = "-1"
+"""Of restarts and comments: such a line has no value, and may be the first."""
 _OPENING = re.compile(r'"statistics"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"timestamp"\s*:')
 _HOST = re.compile(r'"nodename"\s*:\s*"([^"\\\n]{1,255})"')
@@ -50,7 +52,8 @@ def sniff(name: str, head: bytes) -> bool:
     beginning = text_head(head)
     if beginning is None:
         return False
-    return bool(_JSON.search(beginning) or _CSV.search(beginning) or _EACH.fullmatch(beginning.split("\n", 1)[0]))
+    lines = (line for line in beginning.split("\n") if line.split("\t", 2)[1:2] != [_NO_INTERVAL])
+    return bool(_JSON.search(beginning) or _CSV.search(beginning) or _EACH.fullmatch(next(lines, "")))
 
 
 def read(source: Source) -> Found:
@@ -177,7 +180,7 @@ def _each(source: Source, found: Found) -> Iterator[Entry]:
     open_key, devices = ("", "", ""), dict[str, dict[str, str]]()
     for line_number, line in source.lines(found):
         host, seconds, stamp, device, column, value, *more = [*line.split("\t"), *[""] * 6]
-        if "LINUX-RESTART" in line:
+        if seconds == _NO_INTERVAL:
             continue
         if len(more) != 6 or not column:
             found.damaged(source.path.name, line_number)

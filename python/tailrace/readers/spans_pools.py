@@ -76,16 +76,15 @@ class Pools:
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         if self._calls.left_out or self._waits.left_out:
             return {}
+        waits = {service: _until(changes) for (service, _), changes in self._waits.changes.items()}
         for (caller, server), changes in self._calls.changes.items():
-            waits = self._waits.changes.get((caller, caller))
-            if waits is None:
+            if caller not in waits:
                 continue
-            steps = np.array(sorted({*changes, *waits}))
-            opened, waiting = (np.cumsum([of.get(step, 0) for step in steps.tolist()]) for of in (changes, waits))
-            lasts = np.diff(steps, append=steps[-1])
-            most, some = int(opened.max()), waiting > 0
-            waited, at_most = int(lasts[some].sum()), int(lasts[some & (opened == most)].sum())
-            if waited >= _SEEN and at_most >= _NEARLY * waited:
+            steps, waited = waits[caller]
+            changed, opened = _sums(changes)
+            most, so_far = int(opened.max()), np.interp(changed, steps, waited)
+            at_most = float(np.diff(so_far)[opened[:-1] == most].sum())
+            if waited[-1] >= _SEEN and at_most >= _NEARLY * waited[-1]:
                 found[caller].append((server, most))
         return {(caller, servers[0][0]): servers[0][1] for caller, servers in found.items() if len(servers) == 1}
 
@@ -98,19 +97,35 @@ class Open:
         self.left_out = self._held = 0
 
     def add(self, first: Ints, second: Ints, begin: Ints, end: Ints) -> None:
-        """Only those that are open at a step are held."""
+        """Only those that are open at a step are held. If there is no room for all of them, none is: a begin without
+        its end would be open for ever."""
         begin, end = (-(-times.astype(np.int64) // STEP) for times in (begin, end))
         rows = end > begin
         both = np.stack([first.astype(np.int64), second.astype(np.int64)])[:, rows]
-        for steps, change in ((begin[rows], 1), (end[rows], -1)):
-            different, counts = np.unique(np.concatenate([both, steps[None]]), axis=1, return_counts=True)
+        found = [
+            (change, *np.unique(np.concatenate([both, steps[None]]), axis=1, return_counts=True))
+            for steps, change in ((begin[rows], 1), (end[rows], -1))
+        ]
+        if self._held + sum(len(counts) for _, _, counts in found) > _MOST:
+            self.left_out += int(rows.sum())
+            return
+        for change, different, counts in found:
             for (one, other, step), count in zip(different.T.tolist(), counts.tolist(), strict=True):
-                if self._held >= _MOST:
-                    self.left_out += count
-                    continue
                 changes = self.changes[one, other]
                 self._held += step not in changes
                 changes[step] += change * count
+
+
+def _sums(changes: Counter[int]) -> tuple[Ints, Ints]:
+    """The steps at which the level changes, in their order, and the level from each on."""
+    steps = sorted(changes)
+    return np.array(steps), np.cumsum([changes[step] for step in steps])
+
+
+def _until(changes: Counter[int]) -> tuple[Ints, Ints]:
+    """The same steps, and how many steps with a wait there were until each."""
+    steps, level = _sums(changes)
+    return steps, np.append(0, np.cumsum(np.diff(steps) * (level[:-1] > 0)))
 
 
 def _levels(changes: Counter[int]) -> Iterator[tuple[int, float]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import chain, islice
 from typing import Any
 
 import polars as pl
@@ -185,10 +186,13 @@ def _of_alibaba(row: Mapping[str, Any], names: Names) -> Span | None:
 def _flat(
     table: Iterator[Mapping[str, Any]], roles: Mapping[str, str], mapping: Mapped | None, names: Names
 ) -> Iterator[Span | None]:
-    for line in table:
+    table = iter(table)
+    first = list(islice(table, _LOOKED_AT))
+    shown = max((_digits(_text(line.get(roles.get("begin", "")))) for line in first), default=0)
+    for line in chain(first, table):
         row = {role: _text(line.get(column)) for role, column in roles.items()}
         kind: Kind = _kind(row["kind"], mapping) if "kind" in roles else "by service"
-        begin, end = _times(row, roles, mapping)
+        begin, end = _times(row, roles, mapping, shown)
         failed = row.get("status", "").lower() in ("2", "error", "status_code_error")
         ids = (row["trace"], row["span"], row.get("parent") or None)
         values = {"host.name": row["host"]} if row.get("host") else {}
@@ -201,13 +205,15 @@ def _kind(text: str, mapping: Mapped | None) -> Kind:
     return _KINDS.get(said.lower().removeprefix("span_kind_"), "")
 
 
-def _times(row: Mapping[str, str], roles: Mapping[str, str], mapping: Mapped | None) -> tuple[int | None, int | None]:
+def _times(
+    row: Mapping[str, str], roles: Mapping[str, str], mapping: Mapped | None, shown: int
+) -> tuple[int | None, int | None]:
     begin, end = (
         _moment(row.get(role, ""), mapping.scale(role) if mapping is not None else None) for role in ("begin", "end")
     )
     if end is None and begin is not None:
         scale = mapping.scale("duration") if mapping is not None else None
-        took = _duration(row.get("duration", ""), roles, row["begin"], scale)
+        took = _duration(row.get("duration", ""), roles, row["begin"], scale, shown)
         end = begin + took if took is not None else None
     return begin, end
 
@@ -226,9 +232,10 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None) -> int | None:
-    """A duration in the unit that the mapping says, else in that of the column's name, else in that of the begin, which
-    is the smallest that it shows."""
+def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None, shown: int) -> int | None:
+    """A duration in the unit that the mapping says, else in that of the column's name, else in that of the begins,
+    which is the smallest that they show: `shown` is how many digits after the second the first rows have at most.
+    A single begin does not show it, because many programs leave out zeros at its end."""
     number = units.parse_number(text)
     if number is None or not 0 <= number < 10**18:
         return None
@@ -238,8 +245,7 @@ def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None)
     if scale is None and stamp is not None:
         scale = units.moment_scale(stamp)
     elif scale is None:
-        digits = _FRACTION.search(begin)
-        scale = _BY_DIGITS.get(len(digits[1]) if digits else 0)
+        scale = _BY_DIGITS.get(shown) if _digits(begin) <= shown else None
     if scale is None:
         raise UnknownUnitError(roles.get("duration", ""))
     return int(number * scale)
@@ -247,6 +253,14 @@ def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None)
 
 _FRACTION = re.compile(r"\d\d:\d\d:\d\d[.,](\d{1,9})")
 _BY_DIGITS = {3: units.MILLISECOND, 6: units.MICROSECOND, 9: 1}
+_LOOKED_AT = 100
+"""Rows whose begins show the unit together."""
+
+
+def _digits(begin: str) -> int:
+    """How many digits a date and time has after the second."""
+    digits = _FRACTION.search(begin)
+    return len(digits[1]) if digits else 0
 
 
 class UnknownUnitError(Exception):
