@@ -198,7 +198,7 @@ class Topology(Table):
         return sorted(number for name in self.names_of(server) for number in index.get(name, ()))
 
     def _of_server(self, known: Balancer, server: str) -> Balancer:
-        candidates = tuple(member for name in known.candidates for member in self.members(name))
+        candidates = tuple(dict.fromkeys(member for name in known.candidates for member in self.members(name)))
         name = known.name if known.server == server else f"{known.name} of {server}"
         return Balancer.model_construct(name=name, server=server, candidates=candidates, policy=known.policy)
 

@@ -133,7 +133,9 @@ def test_errors_alone_are_requests_without_visits(tmp_path: Path) -> None:
     [said] = [note for note in alone.manifest.notes if "requests failed" in note]
     assert "An access log or a counter of all requests of the same time would settle it" in said
     kept = Topology(servers=(Server(name="web", kept=1.0),))
-    assert readers.read(tmp_path / "alone.json", topology=kept).manifest.rows["visits"] == 2 * failed.sum()
+    whole = readers.read(tmp_path / "alone.json", topology=kept).manifest
+    assert whole.rows["visits"] == 2 * failed.sum()
+    assert any("the topology says that they were not kept because they failed" in note for note in whole.notes)
     one = failed.copy()
     one[np.flatnonzero(~failed)[0]] = True
     for name, kept in (("whole", took > 0), ("one", one), ("few", failed & (np.arange(3000) < 300))):

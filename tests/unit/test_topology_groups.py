@@ -90,6 +90,11 @@ def test_a_topology_apart_says_the_same_of_each_server(tmp_path: Path) -> None:
     assert apart.apart() is apart
 
 
+def test_a_server_and_its_group_are_one_candidate_each(tmp_path: Path) -> None:
+    known = read(GROUPED.replace('candidates = ["db"]', 'candidates = ["db2", "db"]'), tmp_path)
+    assert known.balancers_of("app1")[0].candidates == ("db2", "db1")
+
+
 def test_hosts_with_groups_are_joined(tmp_path: Path) -> None:
     known = read(GROUPED, tmp_path)
     joined = names.of({"a": known, "b": Topology()}).topology(())

@@ -41,8 +41,9 @@ def settle(topology: Topology, texts: Sequence[Text]) -> Topology:
         said = any(known.name in servers and (known.kept or known.chosen is False) for known in topology.servers)
         note = f"{source.path.name}: all {failed} requests failed"
         if said or same:
-            how = "the topology says so" if said else f"{same[0][0]} has {same[0][1]} requests of the same time"
-            found.notes.append(f"{note}, and none are missing: {how}")
+            by_topology = "the topology says that they were not kept because they failed"
+            none_missing = f"none are missing: {same[0][0]} has {same[0][1]} requests of the same time" if same else ""
+            found.notes.append(f"{note}, and {by_topology if said else none_missing}")
             topology = _whole(topology, servers)
             continue
         found.visits = Frames()

@@ -36,7 +36,7 @@ def find(topology: Topology, servers: tuple[str, ...]) -> Structure:
     members: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
     for balancer in topology.balancers:
-        candidates = (one for name in balancer.candidates for one in topology.members(name))
+        candidates = dict.fromkeys(one for name in balancer.candidates for one in topology.members(name))
         group = tuple(name for name in candidates if name in servers)
         if len(group) > 1 and not taken & set(group):
             members[_stem(group, servers)] = group
