@@ -178,3 +178,12 @@ def test_samples_of_tailrace_are_read_back(tmp_path: Path) -> None:
     frame = reader.read(Source(tmp_path / "samples.parquet")).samples[0]
     assert frame.get_column("value").to_list() == [0.25]
     assert frame.get_column("interval_ns").to_list() == [50_000_000]
+
+
+def test_a_share_just_below_zero_is_zero_and_other_metrics_may_be_negative(tmp_path: Path) -> None:
+    """A program that computes shares from counters prints such a value."""
+    names = ("cpu_usage_ratio", "cpu_usage_ratio", "cpu_steal_percent", "temperature")
+    values = zip(names, (4.0, -0.01, -1.0, -3.0), strict=True)
+    rows = [f"{T + n * SECOND},app,{name},{value}\n" for n, (name, value) in enumerate(values)]
+    found = read(tmp_path, "time,place,metric,value\n" + "".join(rows))
+    assert found.samples[0].get_column("value").to_list() == [4.0, 0.0, 0.0, -3.0]

@@ -109,6 +109,7 @@ def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str], int]:
     value = pl.when(metric.is_in(percents)).then(pl.col("value") / 100).otherwise(pl.col("value"))
     most = pl.when(metric.is_in([*percents, *fractions])).then(_SHARE_MAX).when(metric.is_in(ratios)).then(_RATIO_MAX)
     scaled = samples.with_columns(value=value).filter(most.is_null() | pl.col("value").is_between(_BELOW, most))
+    scaled = scaled.with_columns(value=pl.when(most.is_null()).then(pl.col("value")).otherwise(pl.col("value").clip(0)))
     left = samples.height - scaled.height
     if left:
         notes.append(f"{left} values are larger than any share, or below 0, and were left out; is their unit CPUs?")
