@@ -180,7 +180,8 @@ def assert_same(file: Path, form: str) -> None:
         return
     many = traces.read([Source(file)])
     assert many.lost == singly.lost
-    assert many.topology == singly.topology
+    # The simple reader knows no pools: `test_span_pools.py` tests these.
+    assert many.topology.model_copy(update={"pools": ()}) == singly.topology
     for own, other in ((many.visits, singly.visits), (many.requests, singly.requests)):
         assert bool(own) == bool(other)
         if other:

@@ -97,7 +97,7 @@ def test_requests_that_make_up_for_missing_ones_are_no_burst(missing: int, found
     counts = np.full(400, 10)
     counts[200 - missing // 10 : 200] = 0
     counts[200] += 150
-    stretches = bursts._stretches(counts, 10.0)
+    stretches = bursts._stretches(counts, 10.0, bursts.FEWEST)
     beyond_usual = sum(int(counts[begin:end].sum()) - 10 * (end - begin) for begin, end in stretches)
     assert beyond_usual == pytest.approx(found, abs=15)
 

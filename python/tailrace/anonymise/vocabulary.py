@@ -83,6 +83,8 @@ LOSSES = re.compile(
         for sentence in (
             LEFT_OUT,
             "bytes after a break",
+            "values whose interval is unknown",
+            "waits for a connection beyond the first",
             "first values, whose interval is unknown",
             "moments of a CPU without idle, wait or steal",
             "rows without a number, a measurement or a time",

@@ -27,8 +27,10 @@ SIGMAS = 5.0
 """By chance, a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
 HEAVY = 2.0
 """Requests that take up to twice the mean bring no more work than the square root law of their number allows for."""
-FEWEST = 3
-"""Two requests at once are no burst: a user who clicks twice sends as many."""
+FEWEST = 8
+"""Fewer requests at once are no burst: a page of one user sends as many."""
+FEWEST_HEAVY = 3
+"""Two heavy requests at once are no burst: a user who clicks twice sends as many."""
 TINY = 1e-9
 """The usual number of requests of a kind that never comes counts as this number, because zero has no logarithm."""
 LULL_SIGMAS = 2.0
@@ -43,7 +45,7 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
     sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it."""
     system = systems.of(recorded)
     numbers, requests = np.unique(system[recorded.asked], return_counts=True)
-    enough = numbers[requests >= FEWEST].tolist()
+    enough = numbers[requests >= FEWEST_HEAVY].tolist()
     found = (_of_system(recorded, calm, repeated, system == number) for number in enough)
     return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
 
@@ -54,8 +56,11 @@ def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> T
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     steps = _loaded(recorded, roots)
     held_back, theirs = _held_back(recorded, repeated, steps)
-    parts = chain((roots,), _heavy(recorded, calm, roots))
-    found = (_beyond(recorded, calm, part, steps, held_back * int(np.isin(part, theirs).sum())) for part in parts)
+    parts = chain(((roots, FEWEST),), ((part, FEWEST_HEAVY) for part in _heavy(recorded, calm, roots)))
+    found = (
+        _beyond(recorded, calm, part, steps, held_back * int(np.isin(part, theirs).sum()), least)
+        for part, least in parts
+    )
     return np.unique(np.concatenate(list(found)))
 
 
@@ -75,20 +80,20 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     usually = np.bincount(groups[in_calm], minlength=size)
     lasted = np.bincount(groups[in_calm], took[in_calm], minlength=size)
     mean = float(took[in_calm].mean()) if in_calm.any() else 0.0
-    heavy = np.flatnonzero((every >= FEWEST) & ((usually == 0) | (lasted > HEAVY * mean * usually)))
+    heavy = np.flatnonzero((every >= FEWEST_HEAVY) & ((usually == 0) | (lasted > HEAVY * mean * usually)))
     order = np.argsort(groups, kind="stable")
     first, last = np.searchsorted(groups[order], heavy), np.searchsorted(groups[order], heavy, "right")
     yield from (roots[order[begin:end]] for begin, end in zip(first.tolist(), last.tolist(), strict=True))
 
 
-def _beyond(recorded: Recorded, calm: Mask, roots: Times, steps: int, held_back: float) -> Times:
+def _beyond(recorded: Recorded, calm: Mask, roots: Times, steps: int, held_back: float, least: int) -> Times:
     """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
     sent = recorded.sent[roots]
     counts = np.bincount(recorded.steps.at(sent), minlength=len(recorded.steps))[:steps]
     per_step = _usual(calm, counts, held_back)
     found = [
         roots[first + _without_turn(sent[first:last], per_step)]
-        for begin, end in _stretches(counts, per_step)
+        for begin, end in _stretches(counts, per_step, least)
         for first, last in [np.searchsorted(sent, (begin * STEP_NS, end * STEP_NS)).tolist()]
     ]
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
@@ -127,10 +132,10 @@ def _waited(recorded: Recorded, requests: Times, steps: int) -> float:
     return float((np.minimum(until, steps * STEP_NS) - recorded.sent[order]).sum())
 
 
-def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
-    """Return the stretches of steps in which far more requests came than usual. Each has its first step and the step
-    after its last. Requests that make up for those that were missing just before did not come beyond the usual
-    number."""
+def _stretches(counts: Times, usual: float, least: int) -> list[tuple[int, int]]:
+    """Return the stretches of steps in which far more requests came than usual. Each has its first step, the step after
+    its last, and at least `least` requests. Requests that make up for those that were missing just before did not come
+    beyond the usual number."""
     missing = _missing(counts, usual)
     found: list[tuple[int, int]] = []
     walk, top, begin, at = 0.0, 0.0, 0, 0
@@ -141,8 +146,8 @@ def _stretches(counts: Times, usual: float) -> list[tuple[int, int]]:
         if walk > top:
             top, at = walk, step
         if walk <= top / 2 or step == len(counts) - 1:
-            its = int(counts[begin : at + 1].sum())
-            if top > missing[begin] and _is_more(its - missing[begin], usual * DRIFT * (at + 1 - begin)):
+            more = int(counts[begin : at + 1].sum()) - missing[begin]
+            if top > missing[begin] and more >= least and _is_more(more, usual * DRIFT * (at + 1 - begin)):
                 found.append((begin, at + 1))
             walk = 0.0
     return found
