@@ -252,9 +252,9 @@ def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:
     random = np.random.default_rng(1)
     usual = np.sort(random.uniform(0, 30 * S, 6000)).astype(np.int64)
     counts = np.bincount(usual // STEP_NS, minlength=3000)
-    assert bursts._stretches(counts, 2.0) == [], "chance alone"
+    assert bursts._stretches(counts, 2.0, bursts.FEWEST) == [], "chance alone"
     counts[1000] += 200
-    (found,) = bursts._stretches(counts, 2.0)
+    (found,) = bursts._stretches(counts, 2.0, bursts.FEWEST)
     assert found[0] <= 1000 < found[1]
     batch = np.concatenate((np.arange(20) * 5 * MS, np.full(200, 50 * MS)))
     gone = bursts._without_turn(np.sort(batch), 2.0)
