@@ -111,11 +111,11 @@ def test_a_few_requests_at_once_are_a_burst_only_if_such_requests_are_rare() -> 
 
 
 def test_servers_that_share_no_request_are_of_different_systems() -> None:
-    """Of six servers, 5 calls 3, and 3 calls 1; 0 calls 4, but which visit called is not known; 2 is alone."""
+    """Of six servers, f calls d, and d calls b; a calls e; c is alone."""
     recorded: Any = SimpleNamespace(
-        servers=("a", "b", "c", "d", "e", "f"),
+        servers=tuple("abcdef"),
+        number={name: number for number, name in enumerate("abcdef")},
         server=np.array([5, 3, 1, 0, 4, 2]),
-        parent=np.array([-1, 0, 1, -1, -1, -1]),
-        caller=np.array([-1, 5, 3, -1, 0, -1]),
+        ways=dict.fromkeys((("f", "d"), ("d", "b"), ("a", "e"))),
     )
     assert systems.of(recorded).tolist() == [1, 1, 1, 0, 0, 2]

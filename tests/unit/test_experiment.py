@@ -394,8 +394,8 @@ def test_servers_and_nodes_have_different_names() -> None:
     shown = layout.topology(found)
     assert [(s.name, s.tier, s.queue_max) for s in shown.servers[:2]] == [("web", 1, 279), ("app1", 2, 294)]
     assert {one.server: one.candidates for one in shown.balancers_of("web")} == {"web": ("app1", "app2")}
-    assert [(pool.name, pool.size) for pool in shown.pools_of("web")] == [("web to app", 50)]
-    assert shown.members("app") == ("app1", "app2")
+    pools = [(pool.caller, pool.callee, pool.size) for pool in shown.apart().pools]
+    assert pools[:2] == [("web", "app1", 50), ("web", "app2", 50)]
 
 
 def test_a_server_uses_its_own_cores_of_its_node_and_a_tier_each_node_once() -> None:

@@ -121,7 +121,7 @@ def test_what_may_be_cores_or_percent_is_kept_out_of_the_diagnosis(tmp_path: Pat
 def test_one_damaged_number_does_not_change_the_unit_of_the_others(tmp_path: Path) -> None:
     frame, notes = shares(tmp_path, ("cpu_busy", 0.5), ("cpu_busy", 5e11), ("cpu_iowait", 0.1), ("cpu_steal", -3.0))
     assert frame.get_column("value").to_list() == [0.5, 0.1]
-    assert any("2 values are larger than any share" in note for note in notes)
+    assert any("values larger than any share, or below 0, were left out (2)" in note for note in notes)
 
 
 def test_percent_of_one_cpu_is_no_share_of_all(tmp_path: Path) -> None:

@@ -25,9 +25,10 @@ fn named(policy: &str) -> PyResult<Policy> {
 }
 
 /// Compares the recorded choices of a balancer with a policy. Of each call, `chosen` is its candidate
-/// (of so many `candidates`), `ready` when it was chosen (after `sent`: not known), `sent` and `departure` when it was sent and
-/// answered, and `bytes` those of the call and its answer. Returns how many choices the policy does
-/// not leave open, how many of them agree, and how many would agree by chance.
+/// (of so many `candidates`), `ready` when it was chosen (after `sent`: not known), `sent` and
+/// `departure` when it was sent and answered, and `bytes` those of the call and its answer. Returns how
+/// many choices the policy does not leave open, how many of them agree, and how many would agree by
+/// chance.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn agreement(

@@ -126,7 +126,7 @@ def _print(frame: pl.DataFrame) -> None:
     from tailrace.units import format_clock, format_duration
 
     longest = "queue_max" if "queue_max" in frame.columns else "queue_mean"
-    # Millions of rows are not sorted as a whole.
+    # Of millions of rows, one column is sorted, and the others are not.
     first = frame[longest].arg_sort(descending=True).head(ROWS_SHOWN)
     shown = frame[first].sort("window", "server")
     table = Table(box=None)

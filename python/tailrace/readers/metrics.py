@@ -112,5 +112,5 @@ def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str], int]:
     scaled = scaled.with_columns(value=pl.when(most.is_null()).then(pl.col("value")).otherwise(pl.col("value").clip(0)))
     left = samples.height - scaled.height
     if left:
-        notes.append(f"{left} values are larger than any share, or below 0, and were left out; is their unit CPUs?")
+        notes.append(f"values larger than any share, or below 0, were left out ({left}); is their unit CPUs?")
     return scaled.with_columns(metric=metric.replace(renamed).cast(pl.Categorical)), notes, left

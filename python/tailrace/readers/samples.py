@@ -17,7 +17,7 @@ from tailrace import units
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, SAMPLE_INTERVAL_NS, SAMPLE_NAME
 from tailrace.errors import InputError
 from tailrace.readers import intervals, metrics, outliers, room
-from tailrace.readers.layout import MISSING, Layout, csv_rows, layout_of, parquet_rows
+from tailrace.readers.layout import MISSING, Layout, csv_rows, decimals, layout_of, parquet_rows
 from tailrace.readers.source import Found, Source, text_head
 
 _DAMAGE_NAMED = 3
@@ -85,10 +85,7 @@ class _Damage:
 def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str | None, damage: _Damage) -> pl.DataFrame:
     """Rows of text → time, interval_ns (null if unknown), place, metric, value; the rest goes to `damage`."""
     moments = _moments(rows.get_column("time"), scale)
-    if layout.delimiter != ",":
-        has_comma = pl.col("value").str.contains(r"^[^.,]*,[^.,]*$")
-        point = pl.col("value").str.replace(",", ".", literal=True)
-        rows = rows.with_columns(value=pl.when(has_comma).then(point).otherwise(pl.col("value")))
+    rows = rows.with_columns(value=decimals(pl.col("value"), layout.delimiter))
     lower = pl.col("value").str.to_lowercase()
     number = pl.col("value").cast(pl.Float64, strict=False)
     rows = rows.with_columns(

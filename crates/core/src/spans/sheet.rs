@@ -25,16 +25,14 @@ const CONNECTION: u8 = 8;
 
 /// The numbers that OTLP has for kinds; 0 is any other.
 pub const SERVER: u8 = 2;
+const CLIENT: u8 = 3;
 pub const CONSUMER: u8 = 5;
 const KINDS: [(&[u8], u8); 4] = [
     (b"server", SERVER),
-    (b"client", 3),
+    (b"client", CLIENT),
     (b"producer", 4),
     (b"consumer", CONSUMER),
 ];
-
-/// The number of OTLP for the span of a caller.
-const CLIENT: u8 = 3;
 
 /// A kind by its name, in letters of any case.
 pub fn kind_of(name: &[u8]) -> u8 {

@@ -51,6 +51,7 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
 
 
 def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Times:
+    """Return the same of one system. `mine` are its visits."""
     asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
     roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
@@ -79,7 +80,7 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     every = np.bincount(groups, minlength=size)
     usually = np.bincount(groups[in_calm], minlength=size)
     lasted = np.bincount(groups[in_calm], took[in_calm], minlength=size)
-    mean = float(took[in_calm].mean()) if in_calm.any() else 0.0
+    mean = lasted.sum() / max(usually.sum(), 1)
     heavy = np.flatnonzero((every >= FEWEST_HEAVY) & ((usually == 0) | (lasted > HEAVY * mean * usually)))
     order = np.argsort(groups, kind="stable")
     first, last = np.searchsorted(groups[order], heavy), np.searchsorted(groups[order], heavy, "right")

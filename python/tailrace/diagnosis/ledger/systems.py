@@ -11,14 +11,10 @@ from tailrace.diagnosis.queues import Times
 def of(recorded: Recorded) -> Times:
     """Return, for each visit, the system of its server: the lowest number of a server that a chain of calls joins with
     it."""
-    called = np.flatnonzero(recorded.parent >= 0)
-    unlinked = np.flatnonzero((recorded.parent < 0) & (recorded.caller >= 0))
-    above = np.concatenate([recorded.server[recorded.parent[called]], recorded.caller[unlinked]]).astype(np.int64)
-    below = np.concatenate([recorded.server[called], recorded.server[unlinked]]).astype(np.int64)
-    calls = np.unique(np.stack([above, below]), axis=1).T.tolist()
+    number = recorded.number
     joined = list(range(len(recorded.servers)))
-    for caller, server in calls:
-        first, second = sorted((_lowest(joined, caller), _lowest(joined, server)))
+    for caller, callee in recorded.ways:
+        first, second = sorted((_lowest(joined, number[caller]), _lowest(joined, number[callee])))
         joined[second] = first
     system = np.array([_lowest(joined, server) for server in range(len(joined))], dtype=np.int64)
     return np.asarray(system[recorded.server])
