@@ -75,6 +75,11 @@ class Ranked:
     """What the prediction depends on and the recording does not show, in a sentence."""
 
     @property
+    def of_part(self) -> bool:
+        """Whether it was simulated with a part of the episodes alone."""
+        return bool(self.effect.first.episodes)
+
+    @property
     def helps(self) -> bool:
         """Whether it is better than nothing as far as the replications show."""
         return self.better is True or (self.better is None and self.removes >= HELPS)

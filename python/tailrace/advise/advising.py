@@ -13,12 +13,12 @@ from pathlib import Path
 from tailrace import experiment as experiments
 from tailrace.advise import software as server_software
 from tailrace.advise.advice import Advice
-from tailrace.advise.cautions import cautious
 from tailrace.advise.headroom import headroom
 from tailrace.advise.queues import queues
 from tailrace.advise.ranking import finals, pairs, present, ranked
 from tailrace.advise.recordings import Planned, twin_of
 from tailrace.advise.remedies import REMEDIES
+from tailrace.advise.settling import settled, tried_on
 from tailrace.advise.sizing import sized
 from tailrace.advise.trials import Progress, Trials
 from tailrace.dataset import Dataset, is_run
@@ -57,16 +57,18 @@ def advise(
         planned, called = _planned(source, folder)
         chosen = server_software.chosen(planned.experiment, software or {}, planned.facts.protocols)
         left = None if seconds is None else max(seconds - (time.monotonic() - begun), 0.0)
-        trials = Trials(folder / "runs", left, workers, progress, spread=planned.facts.spread, rest=planned.facts.rest)
+        known = planned.facts
+        trials = Trials(folder / "runs", left, workers, progress, known.spread, known.rest, known.sample)
         found = _advise(planned.experiment, name or called, replications, trials)
         notes = planned.facts.notes
         if planned.facts.compared and found.base.vlrt.mean > SATURATED * found.base.requests:
             notes = (MORE_REQUESTS, *notes)
-        found = replace(found, ranked=tuple(cautious(found.ranked, planned.facts, found.experiment, trials)))
+        found = replace(found, ranked=tuple(settled(found, planned.facts, trials)))
         best = found.best
         lines = queues(found.experiment, best.experiment, found.base.first, trials) if best else None
         return replace(
             found,
+            complete=not trials.cut,
             software=chosen,
             notes=notes,
             compared=planned.facts.compared,
@@ -92,10 +94,11 @@ def _advise(experiment: Experiment, name: str, replications: int, trials: Trials
     if not any(base.harmed):
         room = headroom(experiment, replications, trials)
         return Advice(name, experiment, base, (), (), replications, not trials.cut, 0, headroom=room)
-    found = sized(base, experiment, REMEDIES, trials)
-    singles = finals(base, found, replications, trials)
-    both = pairs(base, experiment, singles, found, replications, trials)
+    tried, on = tried_on(experiment, base, replications, trials)
+    found = sized(on, tried, REMEDIES, trials)
+    singles = finals(on, found, replications, trials)
+    both = pairs(on, tried, singles, found, replications, trials)
     best = ranked([*singles, *both])
     in_ranking = {one.words for one in best}
     useless = tuple((one.words, one.harmed) for one in found if one.words not in in_ranking)
-    return Advice(name, experiment, base, tuple(best), useless, replications, not trials.cut, max(base.harmed))
+    return Advice(name, experiment, base, tuple(best), useless, replications, not trials.cut, max(on.harmed))

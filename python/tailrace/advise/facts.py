@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tailrace import whole
 from tailrace.advise.outcomes import NOTHING, Rest
+from tailrace.advise.sampling import ALL, Sample
 from tailrace.dataset import Dataset, tables
 from tailrace.errors import InputError
 from tailrace.study.runs import fingerprint
@@ -51,6 +52,8 @@ class Facts:
     """How much the twin's count of very long requests may be off, as a share."""
     rest: Rest = NOTHING
     """Recorded requests that the twin does not send."""
+    sample: Sample = ALL
+    """The part of its episodes that changes are tried on."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
 from tailrace.experiment import Experiment, places
@@ -14,6 +15,7 @@ VLRT_NS = SECOND
 """A request is very long from here: the shortest time after which a sender repeats a lost connection attempt today."""
 EDGES = [0, *(round(10 ** (6 + step / 10)) for step in range(51))]
 """Bins of response times, ten a decade from 1 ms to 100 s."""
+VLRT_BIN = EDGES.index(VLRT_NS)
 PARTS = 6
 """Parts of the run in which VLRT are counted one by one."""
 
@@ -25,9 +27,13 @@ class Rest:
 
     requests: int = 0
     simulated: int = 0
-    """The requests that it does send."""
+    """The requests that it does send, or that those stand for."""
     histogram: tuple[int, ...] = (0,) * len(EDGES)
     """Answered ones of the rest in the bins of `EDGES`."""
+    weight: float = 1.0
+    """How many requests of the recording each simulated one stands for."""
+    episodes: tuple[tuple[int, int], ...] = ()
+    """Where only a part of the episodes is simulated: their begins and ends, ns after the ramp."""
 
     def percentile(self, whole: float) -> float:
         """The percentile of the simulated requests that is this one of all, if the rest is faster."""
@@ -55,6 +61,10 @@ class Outcome:
     """Requests of 1 s or more by the part of the run in which they were sent."""
     histogram: list[int]
     """Answered requests in the bins of `EDGES`, the last above all."""
+    weight: float = 1.0
+    """How many requests each simulated one counts as."""
+    episodes: tuple[int, ...] = ()
+    """Requests of 1 s or more by simulated episode, where these are a part of all; each request is counted once."""
 
     @property
     def harmed(self) -> int:
@@ -83,25 +93,45 @@ def questions(experiment: Experiment, rest: Rest = NOTHING) -> dict[str, Questio
             f"histogram {entry}": Question.of("histogram", {"edges": EDGES, "place": entry}),
             f"parts {entry}": Question.of("series", spot),
         }
+        if rest.episodes:
+            seconds = spot | {"end": experiment.duration, "window": SECOND}
+            asked[f"seconds {entry}"] = Question.of("series", seconds)
     return asked | {f"drops {tier}": Question.of("drops", {"place": tier}) for tier in experiment.tiers}
 
 
 def outcome(experiment: Experiment, answers: Mapping[str, Any], rest: Rest = NOTHING) -> Outcome:
     """From the answers of a run by `Question.key`, together with the rest."""
     said = {name: answers[question.key] for name, question in questions(experiment, rest).items()}
-    parts = [0] * PARTS
-    counts = list(rest.histogram)
-    for entry in entries(experiment):
-        for line in said[f"parts {entry}"]:
-            parts = [part + round(value or 0) for part, value in zip(parts, line["values"], strict=True)]
+    entered = entries(experiment)
+    parts = [0.0] * PARTS
+    counts, seconds = [0] * len(EDGES), [0.0] * (-(-experiment.duration // SECOND) if rest.episodes else 0)
+    for entry in entered:
+        parts = _added(parts, said[f"parts {entry}"])
         counts = [count + more for count, more in zip(counts, said[f"histogram {entry}"], strict=True)]
+        if rest.episodes:
+            seconds = _added(seconds, said[f"seconds {entry}"])
+    histogram = [more + round(rest.weight * count) for count, more in zip(counts, rest.histogram, strict=True)]
+    failed, requests = (sum(int(said[f"{what} {entry}"]) for entry in entered) for what in ("failures", "requests"))
     return Outcome(
-        vlrt=sum(counts[EDGES.index(VLRT_NS) :]),
-        failed=sum(int(said[f"failures {entry}"]) for entry in entries(experiment)),
-        requests=rest.requests + sum(int(said[f"requests {entry}"]) for entry in entries(experiment)),
+        vlrt=sum(rest.histogram[VLRT_BIN:]) + round(rest.weight * sum(counts[VLRT_BIN:])),
+        failed=round(rest.weight * failed),
+        requests=rest.requests + round(rest.weight * requests),
         median_ns=said["median"],
         p999_ns=said["p999"],
-        drops={tier: int(said[f"drops {tier}"]) for tier in experiment.tiers},
-        parts=parts,
-        histogram=counts,
+        drops={tier: round(rest.weight * int(said[f"drops {tier}"])) for tier in experiment.tiers},
+        parts=[round(rest.weight * part) for part in parts],
+        histogram=histogram,
+        weight=rest.weight,
+        episodes=tuple(_between(seconds, *episode) for episode in rest.episodes),
     )
+
+
+def _added(counts: Sequence[float], lines: Iterable[Mapping[str, Any]]) -> list[float]:
+    for line in lines:
+        counts = [count + (value or 0.0) for count, value in zip(counts, line["values"], strict=True)]
+    return list(counts)
+
+
+def _between(seconds: Sequence[float], begin: int, end: int) -> int:
+    """The counts of the seconds from the one of `begin` to the one before `end`: episodes are further apart."""
+    return round(fsum(seconds[begin // SECOND : -(-end // SECOND)]))

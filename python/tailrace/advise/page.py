@@ -114,6 +114,7 @@ def _now(base: Effect) -> dict[str, Any]:
         "smallest": "",
         "bottleneck": "",
         "caution": "",
+        "of_part": False,
     }
 
 
@@ -127,6 +128,7 @@ def _row(number: int, one: Ranked) -> dict[str, Any]:
         "smallest": one.smallest,
         "bottleneck": words.name(one.bottleneck) if one.bottleneck else "",
         "caution": one.caution,
+        "of_part": one.of_part,
     }
 
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tailrace.study.intervals import of_one_more
+from tailrace.study.intervals import of_one_more, t_95
 
 POISSON_DEVIATION = 0.5
 """Of a Poisson count on Anscombe's scale."""
@@ -43,6 +43,25 @@ def predict(counts: Sequence[float], spread: float = 0.0) -> Prediction:
     low, high = of_one_more(counts, POISSON_DEVIATION)
     low, high = low * max(0.0, 1.0 - spread), high * (1.0 + spread)
     return Prediction(mean, min(float(math.floor(low)), mean), max(float(math.ceil(high)), mean), tuple(counts))
+
+
+def of_part(found: Sequence[float], weight: float, episodes: Sequence[float], spread: float = 0.0) -> Prediction:
+    """The same, where each count is that of a part of the episodes and stands for `weight` times as many. `episodes`
+    are the means of the single ones, if they are known: the interval also holds how much episodes differ, which those
+    that were left out may do, too (Cochran, Sampling Techniques, 2.6)."""
+    one = predict(found, spread)
+    n = len(episodes)
+    half = 0.0
+    if n > 1:
+        middle = math.fsum(episodes) / n
+        variance = math.fsum((count - middle) ** 2 for count in episodes) / (n - 1)
+        half = t_95(n - 1) * math.sqrt(variance * n * max(1 - 1 / weight, 0.0))
+    mean = weight * one.mean
+    counts = tuple(weight * count for count in one.replications)
+    if one.low is None or one.high is None:
+        return Prediction(mean, None, None, counts)
+    low, high = (weight * math.hypot(end - one.mean, half) for end in (one.low, one.high))
+    return Prediction(mean, max(float(math.floor(mean - low)), 0.0), float(math.ceil(mean + high)), counts)
 
 
 def reaching(one: Prediction, count: float, spread: float = 0.0) -> Prediction:

@@ -9,17 +9,19 @@ surge of load ─▶ ranked ─▶ the best with each of the next as a pair, if 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import fsum, sqrt
+from typing import Any
 
 from tailrace.advise import loads
 from tailrace.advise.advice import Effect, Ranked, Surge
 from tailrace.advise.changing import possible
 from tailrace.advise.outcomes import Outcome
-from tailrace.advise.prediction import predict
+from tailrace.advise.prediction import of_part, predict
 from tailrace.advise.remedies import EFFORTS, REMEDIES, Changes
 from tailrace.advise.remedies.alike import joined
 from tailrace.advise.sizing import PROMISING, REMOVED, Sized
-from tailrace.advise.trials import Trials
+from tailrace.advise.trials import Trials, replicated
 from tailrace.experiment import Experiment
 from tailrace.study.intervals import above, anscombe
 
@@ -52,13 +54,16 @@ def present(experiment: Experiment, replications: int, trials: Trials) -> Effect
         showing = sum(bool(one.harmed) for one in found)
         if len(made) < replications or showing >= SHOWING or not showing:
             break
-    return _effect(found, trials.spread)
+    return effect(found, trials.spread)
 
 
-def _effect(found: Sequence[Outcome], spread: float) -> Effect:
+def effect(found: Sequence[Outcome], spread: float) -> Effect:
+    weight = found[0].weight
+    episodes = [fsum(counts) / len(found) for counts in zip(*(one.episodes for one in found), strict=True)]
+    vlrt, failed = [one.vlrt / weight for one in found], [one.failed / weight for one in found]
     return Effect(
-        predict([outcome.vlrt for outcome in found], spread),
-        predict([outcome.failed for outcome in found], spread),
+        of_part(vlrt, weight, episodes, spread) if episodes else predict(vlrt, spread),
+        of_part(failed, weight, (), spread) if episodes else predict(failed, spread),
         tuple(outcome.harmed for outcome in found),
         fsum(outcome.requests for outcome in found) / len(found),
         found[0],
@@ -124,12 +129,9 @@ def _judged(
     replications: int,
     trials: Trials,
 ) -> Ranked | None:
-    found = trials.replications(experiment, range(replications))
-    if not found:
+    found = _measured(base, experiment, replications, trials)
+    if found is None:
         return None
-    after = _effect(found, trials.spread)
-    shared = min(len(base.harmed), len(after.harmed))
-    before, left = base.harmed[:shared], after.harmed_of(base.requests)[:shared]
     return Ranked(
         remedies=tuple(part.remedy.name for part in parts),
         places=tuple(part.option.place for part in parts),
@@ -139,14 +141,37 @@ def _judged(
         effort=max((part.remedy.effort for part in parts), key=_effort),
         hurts=tuple(dict.fromkeys(part.remedy.hurts for part in parts)),
         sources=tuple(dict.fromkeys(part.remedy.source for part in parts)),
-        effect=after,
-        better=above(list(map(anscombe, before)), list(map(anscombe, left))) if shared > 1 else None,
-        removes=1 - fsum(left) / fsum(before) if any(before) else 0.0,
-        throughput=after.requests / base.requests if base.requests else 1.0,
-        bottleneck=_bottleneck(base, after),
-        surge=_surge(experiment, after, trials),
         experiment=experiment,
+        **found,
     )
+
+
+def on_all(base: Effect, one: Ranked, replications: int, trials: Trials) -> Ranked | None:
+    """A change that was tried on a part of the episodes, simulated with all of them; None if there is no time."""
+    experiment = trials.sample.whole(one.experiment)
+    found = _measured(base, experiment, replications, trials)
+    return None if found is None else replace(one, caution="", experiment=experiment, **found)
+
+
+def _measured(base: Effect, experiment: Experiment, replications: int, trials: Trials) -> dict[str, Any] | None:
+    """What the replications of a change show beside those without it."""
+    runs = [replicated(experiment, number) for number in range(replications)]
+    # together, so that no core waits for the last replication
+    *replies, surged = trials.outcomes([*runs, loads.surged(experiment, trials.folder)])
+    found = [one for one in replies if one is not None]
+    if not found:
+        return None
+    after = effect(found, trials.spread)
+    shared = min(len(base.harmed), len(after.harmed))
+    before, left = base.harmed[:shared], after.harmed_of(base.requests)[:shared]
+    return {
+        "effect": after,
+        "better": above(list(map(anscombe, before)), list(map(anscombe, left))) if shared > 1 else None,
+        "removes": 1 - fsum(left) / fsum(before) if any(before) else 0.0,
+        "throughput": after.requests / base.requests if base.requests else 1.0,
+        "bottleneck": _bottleneck(base, after),
+        "surge": None if surged is None else _surge(after, surged),
+    }
 
 
 def _bottleneck(base: Effect, after: Effect) -> str:
@@ -154,14 +179,11 @@ def _bottleneck(base: Effect, after: Effect) -> str:
     return max(new, key=lambda tier: new[tier], default="")
 
 
-def _surge(experiment: Experiment, quiet: Effect, trials: Trials) -> Surge | None:
+def _surge(quiet: Effect, surged: Outcome) -> Surge:
     """More load for a third of the run. It recovers if the last sixth has no more VLRT than without the surge, within
     three standard deviations of a Poisson count."""
-    [outcome] = trials.outcomes([loads.surged(experiment, trials.folder)])
-    if outcome is None:
-        return None
     last = quiet.first.parts[-1]
-    return Surge(outcome.vlrt, outcome.parts[-1] <= last + NOISE * sqrt(last + 1))
+    return Surge(surged.vlrt, surged.parts[-1] <= last + NOISE * sqrt(last + 1))
 
 
 def ranked(found: Sequence[Ranked]) -> list[Ranked]:

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from tailrace import experiment as experiments
-from tailrace.advise import facts
+from tailrace.advise import facts, sampling
 from tailrace.advise.facts import Facts
 from tailrace.advise.outcomes import EDGES, NOTHING, Rest
+from tailrace.advise.sampling import Sample
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.losses import clock
@@ -52,8 +53,10 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     _refuse(run, checked)
     path = twin.write(folder, overwrite=True)
     repeated = experiments.read(path)
+    rest = rest_of(twin, run)
+    sample = sampling.drawn(twin, checked.recorded.vlrt, rest, folder)
     known = Facts(
-        notes=(*_part(twin), *_governed(twin), *(one.sentence for one in twin.unknowns), *_last(twin, run, repeated)),
+        notes=(*_part(twin, sample), *_governed(twin), *_unknown(twin), *_last(twin, run, repeated)),
         protocols=_protocols(twin, run, repeated),
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
@@ -61,9 +64,10 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
         sharing=tuple(_of(twin, "shared")),
         governors={name: keys for name, keys in twin.governors.items() if "governor" not in twin.table["nodes"][name]},
         spread=_spread(checked),
-        rest=rest_of(twin, run),
+        rest=rest,
+        sample=sample,
     )
-    facts.keep(folder, run, (path.name, *twin.arrivals, *twin.losses), known)
+    facts.keep(folder, run, (path.name, *twin.arrivals, *twin.losses, *sample.files.values()), known)
     return Planned(repeated, known)
 
 
@@ -112,7 +116,11 @@ def _governed(twin: Twin) -> Iterator[str]:
         )
 
 
-def _part(twin: Twin) -> Iterator[str]:
+def _unknown(twin: Twin) -> Iterator[str]:
+    return (one.sentence for one in twin.unknowns)
+
+
+def _part(twin: Twin, sample: Sample) -> Iterator[str]:
     """What of a long recording is simulated."""
     if twin.kept is not None:
         sent = sum(map(len, twin.arrivals.values()))
@@ -121,6 +129,8 @@ def _part(twin: Twin) -> Iterator[str]:
             f"{format_duration(length(twin.kept))} around the very long ones, and of the busiest calm seconds; the "
             "others count as recorded"
         )
+    if sample:
+        yield sample.note
 
 
 def rest_of(twin: Twin, run: Dataset) -> Rest:

@@ -57,6 +57,7 @@ def _ranked(advice: Advice, one: Ranked) -> Json:
         "removes": one.removes,
         "throughput": one.throughput,
         "caution": one.caution or None,
+        "of_part": one.of_part,
         "bottleneck": one.bottleneck or None,
         "surge": None if one.surge is None else {"vlrt": one.surge.vlrt, "recovers": one.surge.recovers},
         **_effect(one.effect),

@@ -49,7 +49,9 @@ def _table(advice: Advice) -> Table:
 
 def _row(one: Ranked) -> Iterator[str]:
     first = one.effect.first
-    yield one.words + ("" if one.helps else " (no better than nothing)") + (" (not sure)" if one.caution else "")
+    name = one.words + ("" if one.helps else " (no better than nothing)") + (" (not sure)" if one.caution else "")
+    name += " (on a part)" if one.of_part else ""
+    yield name
     yield predicted(one.effect.vlrt)
     yield words.duration(first.median_ns)
     yield words.duration(first.p999_ns)

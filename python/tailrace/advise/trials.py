@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from tailrace import sim, whole
 from tailrace.advise.outcomes import NOTHING, Outcome, Rest, outcome, questions
+from tailrace.advise.sampling import ALL, Sample
 from tailrace.advise.undone import Undone
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment
@@ -47,6 +48,8 @@ class Trials:
     """How much every count may be off because the experiment is only like the real system, as a share."""
     rest: Rest = NOTHING
     """Recorded requests that the experiment does not send."""
+    sample: Sample = ALL
+    """A part of the episodes: experiments with its requests alone stand for those with all."""
     planned: int = 0
     """Runs that are expected in all; the caller raises it as it learns more."""
     done: int = field(default=0, init=False)
@@ -121,9 +124,15 @@ class Trials:
             self.progress(self.done, self.planned)
 
     def _measured(self, batch: Sequence[Experiment]) -> list[Outcome]:
-        jobs = [self._runs.ask(experiment, questions(experiment, self.rest).values()) for experiment in batch]
+        rests = list(map(self.rest_of, batch))
+        asked = [questions(experiment, rest).values() for experiment, rest in zip(batch, rests, strict=True)]
+        jobs = list(map(self._runs.ask, batch, asked))
         self._runs.make(self.workers)
-        return [outcome(job.experiment, job.answers, self.rest) for job in jobs]
+        return [outcome(job.experiment, job.answers, rest) for job, rest in zip(jobs, rests, strict=True)]
+
+    def rest_of(self, experiment: Experiment) -> Rest:
+        """What the experiment does not send."""
+        return self.sample.rest if self.sample.holds(experiment) else self.rest
 
     def _counted(self, batch: Sequence[Experiment]) -> list[float]:
         # threads are enough: the engine releases the interpreter's lock
@@ -147,8 +156,9 @@ class Trials:
         if kept is not None:
             return kept
         made = sim.count(experiment, progress=self._go_on)
-        requests = made.requests + self.rest.requests
-        share = (made.over_1s + made.failed) / requests if requests else 1.0
+        rest = self.rest_of(experiment)
+        requests = rest.weight * made.requests + rest.requests
+        share = rest.weight * (made.over_1s + made.failed) / requests if requests else 1.0
         self.folder.mkdir(parents=True, exist_ok=True)
         whole.write(file, json.dumps(share).encode())
         return share

@@ -1,0 +1,126 @@
+"""Changes are tried on a fair part of many episodes, and the best are simulated with all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tailrace import sim
+from tailrace.advise import advise, sampling
+from tailrace.advise.advice import Advice
+from tailrace.advise.prediction import of_part, predict
+from tailrace.advise.ranking import on_all
+from tailrace.advise.recordings import twin_of
+from tailrace.advise.trials import Trials
+from tailrace.dataset import Dataset
+from tailrace.experiment import from_table, traces
+from tailrace.twin import cutting
+
+CLOSED = {"kind": "closed", "clients": 150, "think": "1.5 s", "interaction": "page"}
+STALLED: dict[str, Any] = {
+    "duration": "210 s",
+    "ramp": "1 s",
+    "kernel": {"syn": "linux-6.5"},
+    "tiers": {"web": {"workers": 10, "backlog": 16, "calls": {"app": {"pool": 10}}}, "app": {"workers": 10}},
+    "interactions": {
+        "page": {"at": {"web": {"compute": "500 us", "calls": {"part": 1}}}},
+        "part": {"at": {"app": {"compute": "2 ms"}}},
+    },
+    "workloads": {"users": CLOSED},
+    "stalls": [{"kind": "freeze", "place": "app", "at": "14 s", "for": "500 ms", "every": "20 s"}],
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("recorded") / "run"
+    sim.simulate(from_table(STALLED), folder)
+    return Dataset.open(folder)
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cutting, "LARGE", 1000)
+    monkeypatch.setattr(sampling, "ENOUGH", 1000)
+    monkeypatch.setattr(sampling, "LEAST", 4)
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_part_stands_for_all_requests_and_is_kept(recorded: Dataset, tmp_path: Path) -> None:
+    planned = twin_of(recorded, tmp_path / "twin")
+    sample = planned.facts.sample
+    assert (len(sample.rest.episodes), sample.of) == (4, 9)
+    assert sample.rest.weight == pytest.approx(9 / 4, rel=sampling.FAIR)
+    part = sample.part(planned.experiment)
+    assert sample.holds(part)
+    assert not sample.holds(planned.experiment)
+    assert sample.whole(part) == planned.experiment
+    counts = [
+        len(traces.read(load.file).times) for one in (part, planned.experiment) for load in one.workloads.values()
+    ]
+    assert counts[0] < 0.7 * counts[1]
+    everything = planned.facts.rest.requests + planned.facts.rest.simulated
+    assert sample.rest.requests + sample.rest.simulated == pytest.approx(everything, abs=2)
+    assert twin_of(recorded, tmp_path / "twin").facts.sample == sample
+
+
+@pytest.mark.usefixtures("_small")
+def test_the_best_change_is_simulated_with_all_episodes_and_the_others_hold_it(
+    recorded: Dataset, tmp_path: Path
+) -> None:
+    found = advise(recorded, tmp_path, replications=3)
+    assert found.complete
+    assert found.best is not None
+    assert not found.best.of_part
+    tried = [one for one in found.ranked if one.of_part]
+    assert tried, "nothing was tried on a part alone"
+    assert any("4 of 9 episodes" in note for note in found.notes)
+    facts = twin_of(recorded, tmp_path / "twin").facts
+    trials = Trials(tmp_path / "runs", spread=facts.spread, rest=facts.rest, sample=facts.sample)
+    held = [
+        _holds(one.effect.vlrt.low, one.effect.vlrt.high, _all(found, number, trials))
+        for number, one in enumerate(found.ranked)
+        if one.of_part
+    ]
+    assert sum(held) >= 0.8 * len(held)
+
+
+def _all(found: Advice, number: int, trials: Trials) -> float:
+    made = on_all(found.base, found.ranked[number], found.replications, trials)
+    assert made is not None
+    assert not made.of_part
+    return made.effect.vlrt.mean
+
+
+def _holds(low: float | None, high: float | None, mean: float) -> bool:
+    return low is not None and high is not None and low <= mean <= high
+
+
+def test_a_recording_of_few_requests_has_no_part(recorded: Dataset, tmp_path: Path) -> None:
+    assert not twin_of(recorded, tmp_path / "twin").facts.sample
+
+
+def test_the_interval_of_a_part_holds_how_much_episodes_differ() -> None:
+    alike = of_part([100.0] * 5, 4.0, [20.0] * 5)
+    apart = of_part([100.0] * 5, 4.0, [0.0, 0.0, 0.0, 0.0, 100.0])
+    assert alike.mean == apart.mean == 400
+    assert alike.low is not None
+    assert alike.high is not None
+    assert apart.low is not None
+    assert apart.high is not None
+    assert apart.low < alike.low < 400 < alike.high < apart.high
+    assert of_part([100.0] * 5, 1.0, [0.0, 0.0, 0.0, 0.0, 100.0]) == predict([100.0] * 5)
+
+
+def test_the_interval_of_a_part_covers_what_random_episodes_add_up_to() -> None:
+    draw = np.random.default_rng(3)
+    held = 0
+    for _ in range(300):
+        episodes = draw.gamma(2.0, 50.0, 40).round()
+        chosen = draw.choice(episodes, 10, replace=False)
+        one = of_part([float(chosen.sum())] * 5, 4.0, chosen.tolist())
+        held += one.low is not None and one.high is not None and one.low <= episodes.sum() <= one.high
+    assert held >= 0.85 * 300
