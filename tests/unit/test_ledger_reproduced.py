@@ -8,20 +8,25 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from plans import made
+from tailrace import experiment, sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import Diagnosis, diagnose, tables, vlrt
 from tailrace.diagnosis.ledger import policies, recorded, verdict
 from tailrace.diagnosis.ledger.account import Line
 from tailrace.diagnosis.ledger.extract import Extract, ServerExtract
-from tailrace.units import MILLISECOND
+from tailrace.diagnosis.ledger.settled import Settled
+from tailrace.diagnosis.ledger.steps import Steps
+from tailrace.units import MILLISECOND, SECOND
 
 Table = dict[str, Any]
+PAPER = Path(__file__).parents[2] / "experiments/lightning/figure-5"
 
 
 def system(web: Table, app: Table, db: Table, report: Table, rate: float, batch: Table, *stalls: Table) -> Table:
@@ -122,6 +127,34 @@ def test_a_system_is_reproduced_and_its_cause_confirmed(name: str, cause: str) -
     )
     assert abs(replayed - was) <= 0.25 * was
     assert causes(found)[cause] >= 0.9 * found.vlrt
+
+
+def test_an_episode_after_others_is_reproduced_from_the_last_short_queues(tmp_path: Path) -> None:
+    """Between overflows of this system there is no calm time, and a replay from the first of them loses other requests
+    than the recording in the later ones."""
+    changes = ["duration=34s", "workloads.readers.clients=9000"]
+    sim.simulate(experiment.read(PAPER, changes), tmp_path / "run")
+    found = diagnose(Dataset.open(tmp_path / "run"))
+    assert len(found.episodes) >= 5
+    for episode in found.episodes:
+        assert episode.ledger is not None
+        assert abs(episode.ledger.vlrt_replayed - episode.ledger.vlrt_recorded) <= 0.3 * episode.ledger.vlrt_recorded
+    assert causes(found) == {"garbage-collection": found.vlrt}
+
+
+def test_a_settled_time_is_short_queues_for_a_tenth_of_a_second() -> None:
+    """One request is inside in calm steps. Ten come at 1 s for 0.3 s, and ten at 1.35 s for 0.3 s."""
+    usual = [(at * 10, at * 10 + 10) for at in range(300)]
+    crowds = [(1000, 1300)] * 10 + [(1350, 1650)] * 10
+    arrival, departure = (np.array(column) * MILLISECOND for column in zip(*usual, *crowds, strict=True))
+    steps = Steps.of(np.array([[0, 3 * SECOND]]))
+    recording = SimpleNamespace(
+        steps=steps, arrival=arrival, departure=departure, asked=np.ones(len(arrival), dtype=bool)
+    )
+    settled = Settled(recording, np.arange(300) < 50)  # type: ignore[arg-type]
+    assert settled.before(1400 * MILLISECOND) == 0
+    assert settled.before(2 * SECOND) == 1660 * MILLISECOND
+    assert Settled(recording, np.zeros(300, dtype=bool)).before(2 * SECOND) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tailrace.experiment import from_table, layout
 from tailrace.score import drawing, graphs, papers, removing, without
 from tailrace.score.figures import may_be_told
 from tailrace.score.graphs import GUEST
-from tailrace.score.stalls import BALANCER, BURST, NEIGHBOUR, SOFT
+from tailrace.score.stalls import BALANCER, BURST, NEIGHBOUR, OVERHEAD, SOFT
 from tailrace.score.troubles import TROUBLES, Table
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -115,6 +115,13 @@ def test_a_trouble_may_be_reported_for_what_its_removal_removes(left: dict[str, 
 def test_unknown_is_right_for_what_no_monitor_records() -> None:
     assert without.shared_out(100, ["unknown"], set(), lambda gone: 100 - 70 * len(gone)) == {"unknown": 100}
     assert without.shared_out(100, [], set(), lambda gone: 100) == {"unknown": 100}
+
+
+def test_without_its_overhead_a_request_costs_the_same_however_many_run() -> None:
+    tier = {"inflation": {"free": 8, "slope": 0.5}}
+    table = removing.complete(drawing.draw(0))
+    changed = table | {"tiers": {name: one | tier for name, one in table["tiers"].items()}}
+    assert removing.without(removing.complete(changed), {OVERHEAD}) == removing.without(table, {OVERHEAD})
 
 
 def test_limits_are_to_blame_where_bursts_reach_them_and_not_where_something_stalls() -> None:

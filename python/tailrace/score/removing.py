@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.experiment import from_table, places, traces
 from tailrace.experiment.reading import to_table
 from tailrace.score.figures import TIE
-from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, QUOTA, SOFT
+from tailrace.score.stalls import BALANCER, BURST, CAUSES, FREQUENCY, NEIGHBOUR, OVERHEAD, QUOTA, SOFT
 from tailrace.units import MILLISECOND, SECOND, exact_duration, parse_duration
 
 Table = dict[str, Any]
@@ -170,6 +170,12 @@ def _balancers(table: Table) -> None:
                 call |= {"policy": "round_robin", "endpoint": "modified"}
 
 
+def _overheads(table: Table) -> None:
+    """Each request costs the same, however many run at the same time."""
+    for tier in table["tiers"].values():
+        tier.pop("inflation", None)
+
+
 def _limits(table: Table) -> None:
     """Any number of workers, and no pools."""
     for tier in table["tiers"].values():
@@ -190,5 +196,10 @@ REMOVALS: dict[str, Callable[[Table], None]] = {
     "own-work": _own_work,
 }
 """How each trouble other than an injected stall is removed."""
-SHAPES: dict[str, Callable[[Table], None]] = {BALANCER: _balancers, SOFT: _limits, "retries": _retries}
+SHAPES: dict[str, Callable[[Table], None]] = {
+    BALANCER: _balancers,
+    SOFT: _limits,
+    OVERHEAD: _overheads,
+    "retries": _retries,
+}
 """Properties of a system that are not troubles. They are removed only if the diagnosis reports them."""

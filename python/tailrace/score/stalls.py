@@ -22,6 +22,7 @@ from tailrace.units import MILLISECOND, SECOND
 
 BURST, SOFT, BALANCER = "workload-burst", "soft-resource", "balancer"
 FREQUENCY, QUOTA, NEIGHBOUR = "frequency-step", "cpu-quota", "neighbour"
+OVERHEAD = "concurrency-overhead"
 NONE = "unknown"
 """The right answer where the recording does not show the cause, or where nothing stalled."""
 

@@ -67,13 +67,16 @@ class Removable:
         account = self.account
         return Trial(self, np.arange(len(account.recorded.sent)), account.replay.whole(), 0, chooses_again=False)
 
-    def between(self, begin: int, end: int) -> Trial:
-        """Return a trial of the requests that were sent in this time, with all visits for them."""
+    def between(self, begin: int, end: int, *, resent: bool = False) -> Trial:
+        """Return a trial of the requests that were sent in this time, with all visits for them. With `resent`, requests
+        that were lost before and arrived in this time belong to it, too: they are sent when they were sent again."""
         recorded = self.account.recorded
-        inside = (recorded.sent_by_client >= begin) & (recorded.sent_by_client <= end)
-        visits, first = np.flatnonzero(inside), min(begin // STEP_NS, len(recorded.steps) - 1)
+        came = recorded.arrival[recorded.root] if resent else recorded.sent_by_client
+        visits = np.flatnonzero((came >= begin) & (recorded.sent_by_client <= end))
+        first = min(begin // STEP_NS, len(recorded.steps) - 1)
         again = any(policy != RECORDED for policy in self.account.routes.policy)
-        return Trial(self, visits, self.account.replay.section(visits, first), first, chooses_again=again)
+        section = self.account.replay.section(visits, first)
+        return Trial(self, visits, section, first, chooses_again=again, not_before=begin if resent else 0)
 
 
 def _union(some: Iterable[Times]) -> Times:
@@ -97,15 +100,24 @@ class Trial:
     """These visits can be replayed without some lines. Other visits do not exist in their replay."""
 
     def __init__(
-        self, removable: Removable, visits: Times, section: Section, first: int, *, chooses_again: bool
+        self,
+        removable: Removable,
+        visits: Times,
+        section: Section,
+        first: int,
+        *,
+        chooses_again: bool,
+        not_before: int = 0,
     ) -> None:
-        """`visits` are the numbers of the visits of the section, in order. `first` is its first step."""
+        """`visits` are the numbers of the visits of the section, in order. `first` is its first step. Requests that
+        were sent before `not_before` are sent when they arrived."""
         self.chooses_again = chooses_again
         account = removable.account
         self.visits = visits
         self._removable = removable
         self._section = section
         self._first = first
+        self._not_before = not_before
         self._sent = account.recorded.sent[visits]
         self._asked = account.recorded.parent[visits] < 0
         self._requests = {
@@ -125,7 +137,14 @@ class Trial:
 
     def as_recorded(self) -> Trial:
         """Return a trial of the same visits with their recorded choices."""
-        return Trial(self._removable, self.visits, self._section, self._first, chooses_again=False)
+        return Trial(
+            self._removable,
+            self.visits,
+            self._section,
+            self._first,
+            chooses_again=False,
+            not_before=self._not_before,
+        )
 
     def slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         """Return which visits are very slow requests without these lines. Each set of lines is replayed once, however
@@ -160,6 +179,8 @@ class Trial:
     def times(self, without: frozenset[Line]) -> tuple[Times, Times, NDArray[np.bool_]]:
         """Return when each visit arrives and leaves without these lines, and whether it is a very slow request."""
         sent = np.where(self._asked, self._sent, NEVER)
+        earlier = sent < self._not_before
+        sent[earlier] = self._removable.account.recorded.arrival[self.visits[earlier]]
         for line in without & self._requests.keys():
             sent[self._requests[line]] = NEVER
         departure, arrival = np.empty_like(sent), np.empty_like(sent)

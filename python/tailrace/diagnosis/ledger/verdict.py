@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,8 +24,9 @@ from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.portions import portions
 from tailrace.diagnosis.ledger.recorded import NONE, record
 from tailrace.diagnosis.ledger.reproduced import REPRODUCED, is_reproduced
+from tailrace.diagnosis.ledger.settled import Settled
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable
+from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable, Trial
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -115,8 +116,8 @@ class Judged:
     shares: tuple[Share, ...]
     worse: tuple[Share, ...]
     kept: tuple[str, ...]
-    replayed: int | None
-    """This many requests of the group are very slow if balancers choose again; None if they choose as recorded."""
+    replayed: int
+    """This many requests of the group are very slow in the replay."""
     alone: NDArray[np.uint64]
     """In the replay, these requests of the group held places and are very slow by themselves."""
 
@@ -140,14 +141,13 @@ def _judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     # Most of the time passes in the engine, which lets other threads run meanwhile. A group waits for its replays.
     with ThreadPoolExecutor(cores) as threads, ThreadPoolExecutor(cores) as replays:
         bench = _Bench(seen, draw_up(seen, recorded), groups, replays)
-        as_it_was = threads.submit(bench.removable.whole().times, frozenset())
+        as_it_was = threads.submit(bench.whole.times, frozenset())
         verdicts = list(threads.map(bench.verdict, range(len(groups))))
-    arrival, departure, again = as_it_was.result()
+    arrival, departure, _ = as_it_was.result()
     books = Books(view.depth, seen.calm, bench.account, arrival, departure)
-    replayed = np.bincount(bench.owner[again & (bench.owner >= 0)], minlength=len(groups))
     found: dict[int, Replayed] = {}
-    for group, count, verdict in zip(groups, replayed.tolist(), verdicts, strict=True):
-        found |= {at: bench.part(at, group, verdict, count, books) for at in group}
+    for group, verdict in zip(groups, verdicts, strict=True):
+        found |= {at: bench.part(at, group, verdict, books) for at in group}
     return tuple(found[at] for at in range(len(slow.clusters)))
 
 
@@ -160,14 +160,16 @@ class _Bench:
         self.account = account
         self.groups = groups
         self.removable = Removable.of(seen, account)
+        self.settled = Settled(account.recorded, seen.calm)
         self.owner = owners(account.recorded, seen.slow, groups, seen.view.window_ns)
         counts = [sum(seen.slow.clusters[at].vlrt for at in group) for group in groups]
         accepting.decide(seen, self.removable, self.owner, counts)
+        self.whole = self.removable.whole()
 
     def verdict(self, number: int) -> Judged:
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
         count, lines = sum(cluster.vlrt for cluster in clusters), self.lines(clusters)
-        trial = self.removable.between(*self.around(number))
+        trial = self._model(number, count)
         mine = self.owner[trial.visits] == number
 
         def left(without: frozenset[Line]) -> int:
@@ -182,12 +184,38 @@ class _Bench:
             which = self.which(number) if line[0] == BURST else None
             return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line), which)
 
-        if trial.chooses_again and not is_reproduced(count, left(frozenset())):
-            trial = trial.as_recorded()
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(frozenset(lines)) & mine]]
         verdict = _verdict(lines, left, ahead, share, count, len(alone))
-        replayed = left(frozenset()) if trial.chooses_again else None
-        return Judged(*verdict, self.kept(number), replayed, alone)
+        return Judged(*verdict, self.kept(number), left(frozenset()), alone)
+
+    def _model(self, number: int, count: int) -> Trial:
+        """Return the first trial of a group that reproduces its number of very slow requests. Balancers choose again
+        if they can, and otherwise as recorded. The usual trial begins with the time without calm. If that is no model,
+        a shorter one begins when queues were short, and the last has all visits. If none is a model, return the usual
+        one."""
+        trials = self._trials(number)
+        usual = None
+        for trial in trials:
+            mine = self.owner[trial.visits] == number
+            if is_reproduced(count, int((trial.slow(frozenset()) & mine).sum())):
+                return trial
+            usual = usual if trial.chooses_again else usual or trial
+        assert usual is not None
+        return usual
+
+    def _trials(self, number: int) -> Iterator[Trial]:
+        def both(trial: Trial) -> Iterator[Trial]:
+            if trial.chooses_again:
+                yield trial
+            yield trial.as_recorded()
+
+        begin, end = self.around(number)
+        yield from both(self.removable.between(begin, end))
+        episode = min(self.seen.slow.clusters[at].begin for at in self.groups[number])
+        later = self.settled.before(int(self.seen.steps.shortened(np.array([episode]))[0]))
+        if later is not None and later > begin:
+            yield from both(self.removable.between(later, end, resent=True))
+        yield self.whole
 
     def kept(self, number: int) -> tuple[str, ...]:
         """Return the servers whose choices around a group the replay kept although they look at their candidates."""
@@ -213,11 +241,9 @@ class _Bench:
         earlier = calm[calm[:, 0] < begin]
         return min(begin, int(earlier[-1, 1]) if len(earlier) else self.seen.view.begin)
 
-    def part(self, number: int, group: Group, judged: Judged, replayed: int, books: Books) -> Replayed:
-        """Return the part of a group's result that belongs to the episode of this number. `replayed` requests of the
-        group are very slow in the replay of everything. The account is shown from where a line can begin to matter
-        until the last request is answered."""
-        replayed = replayed if judged.replayed is None else judged.replayed
+    def part(self, number: int, group: Group, judged: Judged, books: Books) -> Replayed:
+        """Return the part of a group's result that belongs to the episode of this number. The account is shown from
+        where a line can begin to matter until the last request is answered."""
         alone = {at: self._count(self.seen.slow.clusters[at], judged.alone) for at in group}
         every = {at: self.seen.slow.clusters[at].vlrt for at in group}
         its, whole = alone[number], sum(every.values()) - sum(alone.values())
@@ -236,7 +262,7 @@ class _Bench:
         times = cluster.begin - BEFORE_NS, self.seen.slow.answered(cluster)
         first, last = np.searchsorted(self.seen.steps.begins, times).tolist()
         extract = books.extract(first, max(last, first + 1))
-        return Replayed(cluster.vlrt, of_it(replayed), shares, extract, worse, judged.kept, its)
+        return Replayed(cluster.vlrt, of_it(judged.replayed), shares, extract, worse, judged.kept, its)
 
     def _count(self, cluster: Cluster, requests: NDArray[np.uint64]) -> int:
         """Return how many of these requests belong to an episode."""

@@ -1,0 +1,48 @@
+"""This module finds the last moment before an episode at which queues were as short as usual.
+
+A replay differs from the recording a little more with each request that is lost or kept by chance. So a replay that
+began long before an episode may lose other requests than the recording there. What follows a settled moment does not
+depend on what was before, but for the requests that were lost before and are sent again later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.queues import Times
+from tailrace.units import MILLISECOND
+
+USUAL = 0.95
+"""Queues are as short as usual if they are at most as long as in 95 % of the calm steps."""
+LASTS_NS = 100 * MILLISECOND
+"""Queues that are short for less than that may be about to grow again: a stalled balancer sleeps for so long."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    recorded: Recorded
+    calm: NDArray[np.bool_]
+
+    def before(self, moment: int) -> int | None:
+        """Return the begin of the last time before this moment in which the system was settled, or None. Both are on
+        the shortened clock."""
+        last = int(np.searchsorted(self._begins, moment - LASTS_NS, "right")) - 1
+        return int(self._begins[last]) if last >= 0 else None
+
+    @cached_property
+    def _begins(self) -> Times:
+        """Return the begins of the times in which the system was settled."""
+        asked = self.recorded.asked
+        edges = self.recorded.steps.edges
+        came = np.searchsorted(np.sort(self.recorded.arrival[asked]), edges)
+        inside = came - np.searchsorted(np.sort(self.recorded.departure[asked]), edges)
+        calm = inside[:-1][self.calm]
+        settled = inside <= (np.quantile(calm, USUAL) if len(calm) else -1)
+        changes = np.flatnonzero(np.diff(settled.astype(np.int8), prepend=0, append=0))
+        begins, ends = changes[::2] * STEP_NS, changes[1::2] * STEP_NS
+        return begins[ends - begins >= LASTS_NS]
