@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,6 +48,7 @@ TOKEN = "0123456789abcdef0123"
 WAIT_S = 60
 WRITTEN = 20
 CALM_S, FROZEN_S = 15, 4
+LINE = re.compile(r"(\d\d):(\d\d):(\d\d) .*?(incident-[\dTZ-]+)")
 GENEROUS_S, LONGEST_S = 1_800, 6 * 3_600
 
 
@@ -69,9 +71,13 @@ def cpu_s(process: int) -> float:
 
 
 def memory_mib(process: int, what: str = "VmRSS") -> float:
-    """Of a process and those that it started: a watch records in a process of its own."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return machine.memory_mib(process, what) + sum(memory_mib(int(child), what) for child in children)
+    """Of a process and those that it started: a watch records in a process of its own. One that has ended has none."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        own = machine.memory_mib(process, what)
+    except (OSError, IndexError):
+        return 0.0
+    return own + sum(memory_mib(int(child), what) for child in children)
 
 
 @dataclass(frozen=True)
@@ -348,12 +354,25 @@ def incidents(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             "written": len(one.explained()),
             "not_explained": one.hub_said.count("could not be explained"),
             "hosts_that_gave_up": lines_with(said, "not reported"),
+            "slowest_s": slowest_s(one.hub_said),
             "sent_s": sent,
             "wall_s": round(time.monotonic() - begin, 1),
-            "hub_rss_mib_max": round(memory_mib(hub.pid, "VmHWM"), 1),
+            "hub_rss_mib_max": round(machine.memory_mib(hub.pid, "VmHWM"), 1),
+            "hub_with_its_commands_mib": round(memory_mib(hub.pid), 1),
             "cpu_s": round(cpu_s(hub.pid), 1),
             "page_mb": round(sum(pages) / 1e6, 2),
         }
+
+
+def slowest_s(said: str) -> int:
+    """The longest time from a notice to its report, by the hub's own lines, which begin with the time of day."""
+    began, longest = dict[str, int](), 0
+    for line in said.splitlines():
+        if found := LINE.match(line):
+            hours, minutes, seconds, name = found.groups()
+            at = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+            longest = max(longest, (at - began.setdefault(name, at)) % 86_400)
+    return longest
 
 
 def lines_with(said: Path, word: str) -> int:

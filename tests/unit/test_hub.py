@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -540,21 +541,20 @@ def test_a_notice_that_is_given_up_while_it_is_sent_is_no_fault(tmp_path: Path) 
         assert not watched._notices
 
 
-def test_the_page_has_each_incident_and_its_failure_is_reported_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_has_each_incident_and_its_failure_is_reported_once(tmp_path: Path) -> None:
+    """Incidents that come while a page is written, or soon after, have the next one together."""
     counted, said = tmp_path / "counted", list[str]()
     script = f"open({str(counted)!r}, 'a').write('x'); raise SystemExit('no room')"
 
-    def failing(_words: object, _out: object, why_not: int) -> subprocess.Popen[bytes]:
+    def failing(_words: object, _out: object, why_not: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen((sys.executable, "-c", script), stderr=why_not)
 
-    monkeypatch.setattr(incidents, "started", failing)
     one = Hub(Desk(tmp_path, 60, 10), said.append)
+    one.page = incidents.Page(tmp_path, failing)
     for _ in range(3):
         one._say_of_page(one.page.write())
     one._say_of_page(one.page.wait())
-    assert counted.read_text() == "xxx"
+    assert counted.read_text() == "xx"
     assert said == ["the page of incidents could not be written: no room"]
 
 

@@ -1,88 +1,147 @@
-"""A run with as many names of interactions as requests: what rare names cost is folded."""
+"""Requests with more names than a file may have: none is lost, the common names stay, and the rest are `(other)`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
-from tailrace import dataset
+from tailrace import readers
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import diagnose
-from tailrace.diagnosis.ledger import recorded
-from tailrace.diagnosis.ledger.recorded import Names
-from tailrace.experiment import from_table
-from tailrace.report import render_html
-from tailrace.sim import simulate
+from tailrace.readers import spans_columns, stays
+from tailrace.units import MILLISECOND, parse_moment
 
-SYSTEM = {
-    "duration": "20 s",
-    "kernel": {"syn": "linux-3.3"},
-    "sampling": {"interval": "50 ms"},
-    "workloads": {"users": {"kind": "poisson", "rate": 200, "entry": "web", "mix": {"ask": 1}}},
-    "interactions": {
-        "ask": {"at": {"web": {"compute": "200 us", "calls": {"ask": 1}}, "app": {"compute": "500 us"}}},
-    },
-    "tiers": {"web": {"workers": 40, "backlog": 10, "calls": ["app"]}, "app": {"workers": 40, "backlog": 40}},
-    "stalls": [{"kind": "freeze", "place": "app", "at": "8 s", "for": "700 ms"}],
-}
+T = parse_moment("2026-11-20T16:49:00Z")
+MOST = 20
+VOWELS = "aeiou"
+RARE = [f"load {first}{second}nt" for first in ("b", "d", "f", "g", "l", "m") for second in VOWELS]
+"""Each comes once, before the common one."""
+COMMON = "save basket"
+NAMES = [*RARE, *[COMMON] * 10]
 
 
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    out = tmp_path_factory.mktemp("names") / "run"
-    simulate(from_table(SYSTEM), out)
-    return Dataset.open(out)
+def otlp(path: Path) -> Path:
+    spans = [
+        {
+            **{"traceId": f"{n:032x}", "spanId": f"{n:016x}", "name": name, "kind": 2},
+            **{"startTimeUnixNano": str(at(n)), "endTimeUnixNano": str(at(n) + MILLISECOND)},
+        }
+        for n, name in enumerate(NAMES, 1)
+    ]
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "web"}}]}
+    return written(path, {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]})
 
 
-def named(run: Dataset, names: int, out: Path) -> Dataset:
-    """The same run with so many names of interactions."""
-    of_request = pl.lit("/item/") + (pl.col("request") % names).cast(pl.String).str.zfill(12)
-    with dataset.create(out) as writer:
-        writer.topology = run.topology
-        for table in ("requests", "visits"):
-            rows = getattr(run, table)()
-            writer.write_table(table, rows.with_columns(interaction=of_request.cast(pl.Categorical)))
-        writer.write_table("samples", run.samples())
-        writer.write_table("events", run.events())
-    return Dataset.open(out)
+def jaeger(path: Path) -> Path:
+    traces = [
+        {
+            "traceID": f"{n:x}",
+            "spans": [
+                {
+                    **{"traceID": f"{n:x}", "spanID": f"{n:x}", "operationName": name, "references": []},
+                    **{"startTime": at(n) // 1000, "duration": 1000, "processID": "p"},
+                    "tags": [{"key": "span.kind", "type": "string", "value": "server"}],
+                }
+            ],
+            "processes": {"p": {"serviceName": "web", "tags": []}},
+        }
+        for n, name in enumerate(NAMES, 1)
+    ]
+    return written(path, {"data": traces})
 
 
-def test_each_request_may_have_a_name_of_its_own(
-    simulated: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def zipkin(path: Path) -> Path:
+    spans = [
+        {
+            **{"traceId": f"{n:x}", "id": f"{n:x}", "kind": "SERVER", "name": name},
+            **{"timestamp": at(n) // 1000, "duration": 1000, "localEndpoint": {"serviceName": "web"}},
+        }
+        for n, name in enumerate(NAMES, 1)
+    ]
+    return written(path, spans)
+
+
+def flat(path: Path) -> Path:
+    """As ClickHouse writes the exporter's table."""
+    rows = [
+        {
+            **{"Timestamp": at(n), "TraceId": f"{n:032x}", "SpanId": f"{n:016x}", "ParentSpanId": ""},
+            **{"SpanName": name, "SpanKind": "Server", "ServiceName": "web", "Duration": MILLISECOND},
+        }
+        for n, name in enumerate(NAMES, 1)
+    ]
+    path = path.with_suffix(".csv")
+    pl.DataFrame(rows).write_csv(path)
+    return path
+
+
+def written(path: Path, content: Any) -> Path:
+    path.write_text(json.dumps(content))
+    return path
+
+
+def at(number: int) -> int:
+    return T + number * 10 * MILLISECOND
+
+
+def counted(run: Dataset) -> dict[str, int]:
+    name = pl.col("interaction").cast(pl.String)
+    return dict(run.visits().group_by(name).len().collect().iter_rows())
+
+
+@pytest.mark.parametrize("form", [otlp, jaeger, zipkin, flat])
+@pytest.mark.parametrize("texts", [1 << 18, len(RARE)], ids=["names", "texts"])
+def test_a_name_after_too_many_others_loses_no_visit(
+    form: Callable[[Path], Path], texts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "KINDS_MAX", 100)
-    groups: list[int] = []
-
-    def counted(server: recorded.Numbers, interaction: Names) -> tuple[int, recorded.Numbers]:
-        found = original(server, interaction)
-        groups.append(found[0])
-        return found
-
-    original = recorded._groups
-    monkeypatch.setattr(recorded, "_groups", counted)
-    few, many = (named(simulated, names, tmp_path / str(names)) for names in (3, 10**9))
-    assert many.requests().select(pl.col("interaction").n_unique()).collect().item() > 3_000
-    found = [diagnose(one) for one in (few, many)]
-    assert groups == [6, 2]
-    assert found[1].vlrt > 50
-    causes = [[(episode.cause, episode.origin, episode.vlrt) for episode in one.episodes] for one in found]
-    assert causes[0] == causes[1]
-    assert {cause for cause, _, _ in causes[1]} == {"freeze"}
-    sizes = [len(render_html(*pair)) for pair in zip((few, many), found, strict=True)]
-    assert sizes[1] <= sizes[0] + 1_000
+    """If not even the texts fit, the names that came last are `(other)`."""
+    path = form(tmp_path / "traces.json")
+    whole = counted(readers.read(path))
+    assert whole[COMMON] == 10
+    assert len(whole) == len(RARE) + 1
+    for module in (stays, spans_columns):
+        monkeypatch.setattr(module, "NAMES", MOST)
+    monkeypatch.setattr(spans_columns, "SPAN_TEXTS", texts)
+    run = readers.read(path)
+    found = counted(run)
+    assert sum(found.values()) == len(NAMES)
+    assert len(found) <= MOST
+    assert found.get(COMMON, 0) == (10 if texts > len(RARE) else 0)
+    assert found["(other)"] == len(NAMES) - sum(whole[name] for name in found.keys() - {"(other)"})
+    [note] = [note for note in run.manifest.notes if "(other)" in note]
+    assert f"{found['(other)']} visits" in note
+    assert not run.manifest.lost
 
 
-def test_frequent_kinds_stay_apart_and_rare_ones_are_folded_in_each_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "KINDS_MAX", 20)
-    rare = [f"rare-{number}" for number in range(1_000)]
-    names = ["often"] * 200 + rare + ["often"] * 100 + rare
-    server = np.repeat(np.array([0, 1], dtype=np.uint32), [1_200, 1_100])
-    count, group = recorded._groups(server, Names.of(pl.Series(names)))
-    assert count == 4
-    often = np.array(names) == "often"
-    kinds = [set(group[(server == at) & mine].tolist()) for at in (0, 1) for mine in (often, ~often)]
-    assert all(len(kind) == 1 for kind in kinds)
-    assert len(set.union(*kinds)) == 4
+def test_a_log_with_too_many_names_loses_no_visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        f'10.0.0.{n % 9} - - [20/Nov/2026:16:49:00 +0000] "GET /{name.replace(" ", "/")} HTTP/1.1" 200 5 "-" "-" 0.010'
+        for n, name in enumerate([name for name in NAMES for _ in range(3)])
+    ]
+    (tmp_path / "access.log").write_text("\n".join(lines) + "\n")
+    whole = readers.read(tmp_path / "access.log")
+    assert whole.manifest.rows["requests"] == len(lines)
+    monkeypatch.setattr(stays, "NAMES", MOST)
+    for texts in (1 << 18, len(RARE)):
+        monkeypatch.setitem(stays._MOST, "interaction", texts)
+        run = readers.read(tmp_path / "access.log")
+        assert run.manifest.rows == whole.manifest.rows
+        names = run.requests().select(pl.col("interaction").cast(pl.String).unique()).collect().to_series()
+        assert len(names) <= MOST
+        assert "(other)" in names
+        assert any("(other)" in note for note in run.manifest.notes)
+
+
+def test_a_server_after_too_many_others_is_no_other_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A visit of a server without a name is left out, and counted."""
+    lines = otlp(tmp_path / "traces.json").read_text()
+    many = [lines.replace('"web"', f'"web-{n}"').replace('"traceId": "0', f'"traceId": "{n}') for n in range(3)]
+    (tmp_path / "traces.json").write_text("\n".join(many))
+    monkeypatch.setattr(spans_columns, "NAMES", 2)
+    run = readers.read(tmp_path / "traces.json")
+    assert run.manifest.rows["visits"] == 2 * len(NAMES)
+    assert run.manifest.lost == {"traces.json: requests with impossible times or names": len(NAMES)}

@@ -63,9 +63,7 @@ def work() -> End | int:
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the worker has already ended
-            os._exit(1)
+        end_with(parent)
         tempfile.tempdir = scratch
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return said
@@ -78,6 +76,13 @@ def work() -> End | int:
     number = os.WTERMSIG(status)
     lines = os.pread(said, _SAID_MAX, 0).decode("utf-8", "replace").strip().splitlines()
     return End(128 + number, signal.Signals(number).name, lines[0] if lines else "")
+
+
+def end_with(parent: int) -> None:
+    """This process ends as soon as its parent does."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has already ended
+        os._exit(1)
 
 
 def _scratch() -> str | None:

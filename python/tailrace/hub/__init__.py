@@ -22,6 +22,7 @@ from tailrace.errors import TailraceError, cannot_write
 from tailrace.hub.desk import Desk
 from tailrace.hub.explaining import Explaining
 from tailrace.hub.serving import Server
+from tailrace.hub.warm import Warm
 from tailrace.watch import incidents
 
 
@@ -33,12 +34,14 @@ class Hub:
     tell: Callable[[str], None]
     explaining: Explaining | None = None
     waiting: list[Explaining] = field(default_factory=list)
+    warm: Warm = field(default_factory=Warm)
+    """Starts the commands."""
     page: incidents.Page = field(init=False)
     page_failed: str = ""
     """What was last reported about the page."""
 
     def __post_init__(self) -> None:
-        self.page = incidents.Page(self.desk.folder)
+        self.page = incidents.Page(self.desk.folder, self.warm.started)
 
     def run(self, server: Server, ended: Callable[[], bool]) -> None:
         """Serve until `ended`; what is being explained then is explained first."""
@@ -51,22 +54,28 @@ class Hub:
         while self.explaining:
             self._look()
         self._say_of_page(self.page.wait())
+        self.warm.close()
 
     def _look(self) -> None:
         for sentence in self.desk.said():
             self.tell(sentence)
-        self.waiting += [Explaining(self.desk, closed) for closed in self.desk.due(time.monotonic())]
+        self.waiting += [Explaining(self.desk, closed, self.warm.started) for closed in self.desk.due(time.monotonic())]
         if self.explaining is None and self.waiting:
             self.explaining = self.waiting.pop(0)
         if self.explaining and self.explaining.step():
             over, self.explaining = self.explaining, None
             self.tell(over.said())
             self.desk.close(over.closed)
-            try:
-                self._say_of_page(self.page.write())
-            except TailraceError as error:
-                self._say_of_page(str(error))
+            self._look_at_page(self.page.write)
+        self._look_at_page(self.page.step)
+        self.warm.look()
         time.sleep(0.1)
+
+    def _look_at_page(self, look: Callable[[], str]) -> None:
+        try:
+            self._say_of_page(look())
+        except TailraceError as error:
+            self._say_of_page(str(error))
 
     def _say_of_page(self, why_not: str) -> None:
         """The same reason is reported once."""

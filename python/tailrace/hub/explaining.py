@@ -7,7 +7,6 @@ be read, or the clock of its host remains unknown, the join leaves it out, and t
 from __future__ import annotations
 
 import shutil
-import subprocess
 from contextlib import suppress
 
 from tailrace.dataset import Dataset
@@ -21,12 +20,13 @@ from tailrace.watch import incidents
 class Explaining:
     """`step` is called again and again until it returns true."""
 
-    def __init__(self, desk: Desk, closed: Collection) -> None:
+    def __init__(self, desk: Desk, closed: Collection, start: incidents.Start = incidents.started) -> None:
         self.closed = closed
         self.out = desk.folder / closed.name
         self._kept = desk.path(closed)
         self._steps = self._commands()
-        self._running: subprocess.Popen[bytes] | None = None
+        self._begin = start
+        self._running: incidents.Command | None = None
         self._why_not = "" if self._steps else "no host has sent its recording"
 
     def step(self) -> bool:
@@ -67,7 +67,7 @@ class Explaining:
     def _start(self, words: tuple[str, ...]) -> None:
         said = self.out / "diagnosis.json" if "--json" in words else self._kept / incidents.SAID
         with said.open("wb") as out, (self._kept / incidents.WHY_NOT).open("wb") as why_not:
-            self._running = incidents.started(words, out, why_not)
+            self._running = self._begin(words, out, why_not)
 
     def _end(self) -> None:
         """What is explained needs its recordings no more; what is not is kept for the user, and listed."""

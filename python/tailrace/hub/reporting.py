@@ -87,6 +87,10 @@ class GoneError(Exception):
     """The hub does not want this recording any more."""
 
 
+class BusyError(ValueError):
+    """The hub takes no more at present."""
+
+
 class RefusedError(Exception):
     """The hub will never take this, however often it is sent."""
 
@@ -161,7 +165,10 @@ class Reporter:
             if time.monotonic() - first.at > NOTICE_S:
                 self._give_up(self._notices.popleft(), "the hub was gone for too long")
                 continue
-            self._report(first)
+            try:
+                self._report(first)
+            except BusyError:
+                break
             with suppress(ValueError):  # `noticed` may have given it up meanwhile
                 self._notices.remove(first)
             discard(first.kept)
@@ -247,7 +254,8 @@ class Reporter:
         if answer.status in NEVER:
             raise RefusedError(f"the hub answers {answer.status} {foreign.sentence(answer.reason)}")
         if answer.status not in (200, 201):
-            raise ValueError(f"the hub answers {answer.status} {answer.reason}")
+            kind = BusyError if answer.status == 503 else ValueError
+            raise kind(f"the hub answers {answer.status} {answer.reason}")
         return content
 
     def _connected(self) -> http.client.HTTPConnection:

@@ -30,8 +30,10 @@ _FORM = {
     **dict.fromkeys(_TEXTS, pl.UInt32),
     **{"marks": pl.UInt8, "kept": pl.Float64},
 }
-_NAMELESS = 1
-"""In place of a text that is too long, or that comes after too many others."""
+_NAMED = ("server", "interaction", "status")
+NAMELESS = 1
+"""In place of a text that is too long, or that comes after too many others: a visit of such a server is left out, an
+interaction is called `OTHER`, and a status is unknown."""
 Numbers = NDArray[np.int64]
 
 
@@ -47,8 +49,8 @@ class Spans:
         self.parts = Parts(scratch, most)
         self._count = 0
         self._texts: dict[str, int] = {"": 0}
-        self._visible = {0}
-        """Texts that a visit may have as a name, in contrast to those of hosts alone."""
+        self._of = {what: {0} for what in _NAMED}
+        """The numbers of the texts that name servers, interactions and statuses."""
         self._cached: dict[str, int] = {}
 
     @property
@@ -57,10 +59,11 @@ class Spans:
         nothing, *others = self._texts
         return [nothing, "", *others]
 
-    def nameable(self) -> NDArray[np.bool_]:
-        """Which texts may be names: the first `NAMES` that can be."""
-        found = np.zeros(len(self._texts) + 1, dtype=bool)
-        found[sorted(self._visible - {_NAMELESS})[:NAMES]] = True
+    def naming(self) -> dict[str, NDArray[np.bool_]]:
+        """Which texts may name a server, an interaction and a status."""
+        found = {what: np.zeros(len(self._texts) + 1, dtype=bool) for what in _NAMED}
+        for what, mask in found.items():
+            mask[list(self._of[what])] = True
         return found
 
     def add(self, rows: pl.DataFrame, texts: Sequence[str]) -> None:
@@ -100,10 +103,14 @@ class Spans:
         code = self._texts.get(text)
         if code is None:
             if len(text) > NAME_CHARACTERS or len(self._texts) >= SPAN_TEXTS:
-                return 0 if name == "host" else _NAMELESS
+                return 0 if name == "host" else NAMELESS
             code = self._texts[text] = len(self._texts) + 1
-        if name != "host":
-            self._visible.add(code)
+        known = self._of.get("server" if name in ("service", "peer") else name)
+        if known is not None and code not in known:
+            # Of the interactions, the rarest lose their names when all are counted (`stays.common_names`).
+            if len(known) > NAMES and name != "interaction":
+                return NAMELESS
+            known.add(code)
         return code
 
     def add_each(self, spans: Iterable[Span | None], found: Found) -> None:

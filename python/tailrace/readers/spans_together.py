@@ -4,7 +4,8 @@ which gaps are lost attempts, which words of names are rare, and who calls whom.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 import polars as pl
@@ -14,12 +15,12 @@ from tailrace.bounds import CALLS, SPAN_TEXTS
 from tailrace.readers import attempts, spans_visits
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.readers.spans_chosen import Shape
-from tailrace.readers.spans_columns import ROOT, SERVER, Linked
+from tailrace.readers.spans_columns import NAMELESS, ROOT, SERVER, Linked
 from tailrace.readers.spans_pools import Pools
 from tailrace.readers.spans_runs import Runs
 from tailrace.readers.spans_visits import WITH_ROOT
 from tailrace.readers.spills import Table
-from tailrace.readers.stays import common_names
+from tailrace.readers.stays import OTHER, common_names
 from tailrace.topology import Call, Pool, Server, Topology
 
 Pair = tuple[int, int]
@@ -27,10 +28,11 @@ _NAMES = ("server", "interaction", "caller", "status")
 
 
 class Visits:
-    """The numbers of texts are those of `texts`, of which some are `nameable`."""
+    """The numbers of texts are those of `texts`; `naming` says which of them may name a server, an interaction and a
+    status."""
 
-    def __init__(self, texts: Sequence[str], nameable: NDArray[np.bool_], runs: Runs) -> None:
-        self._texts, self._nameable = texts, nameable
+    def __init__(self, texts: Sequence[str], naming: Mapping[str, NDArray[np.bool_]], runs: Runs) -> None:
+        self._texts, self._naming = texts, naming
         self._runs = runs
         self._calls, self._interactions = _Pairs(CALLS), _Pairs(SPAN_TEXTS)
         self._of_server = Counter[int]()
@@ -42,6 +44,9 @@ class Visits:
         self.shape = Shape()
         self.pools = Pools()
         self._ok = texts.index("ok") if "ok" in texts else 0
+        self._of_interaction = np.zeros(len(texts), dtype=np.int64)
+        self.others = 0
+        """Visits of interactions without a name of their own, once there are `tables`."""
         self.taken = 0
         """Visits of which it is known when a worker took them."""
 
@@ -52,13 +57,14 @@ class Visits:
         """Add the visits of a part of the spans."""
         if (spans.container[spans.kind == SERVER] == ROOT).any():
             self.orphans_enter = False
-        part = spans_visits.of(spans, self._nameable)
+        part = spans_visits.of(spans, self._naming["server"])
         self.pools.add(spans, part.visits)
         self.shape.add(part.visits, self._ok)
         self._runs.add(part.visits)
         self._waits.add(part.visits["arrival"] - part.visits["sent"])
         self._calls.add(part.calls["caller"], part.calls["server"])
         self._interactions.add(part.visits["server"], part.visits["interaction"])
+        self._of_interaction += np.bincount(part.visits["interaction"], minlength=len(self._texts))
         for (server, _), count in _counted(part.visits["server"], part.visits["server"]).items():
             self._of_server[server] += count
         self._remote.update(np.unique(part.remote["server"]).tolist())
@@ -116,16 +122,23 @@ class Visits:
         counts = [(texts[a], texts[b], count) for (a, b), count in self._interactions.counts.items() if b]
         if self._interactions.beyond:
             counted = {name for _, name, _ in counts}
-            able = (text for text, able in zip(texts, self._nameable, strict=True) if able and text not in counted)
-            counts += [("", text, 1) for text in able if text]
+            named = compress(texts, self._naming["interaction"].tolist())
+            counts += [("", text, 1) for text in named if text and text not in counted]
         common = common_names(counts, routes)
-        plain = [_plain(text) if able else None for text, able in zip(texts, self._nameable, strict=True)]
-        plain[0] = None
-        renamed = [common.get(text, text) if text is not None else None for text in plain]
-        names = pl.Series(plain, dtype=pl.Categorical)
-        of_interactions = pl.Series(renamed, dtype=pl.Categorical)
-        by_column = {name: of_interactions if name == "interaction" else names for name in _NAMES}
+        servers = self._named("server")
+        of_interactions = self._named("interaction", lambda text: common.get(text, text), OTHER)
+        folded = (of_interactions == OTHER).fill_null(value=False).to_numpy() & (np.array(texts, dtype=object) != OTHER)
+        self.others = int(self._of_interaction[folded].sum())
+        statuses = self._named("status", nameless="unknown")
+        by_column = dict(zip(_NAMES, (servers, of_interactions, servers, statuses), strict=True))
         return _Tables(self._runs, by_column, self._waits.lost()[1], orphans_enter=self.orphans_enter)
+
+    def _named(self, what: str, renamed: Callable[[str], str] = str, nameless: str | None = None) -> pl.Series:
+        """The names of a kind by the numbers of texts."""
+        able = self._naming[what].tolist()
+        names = [renamed(_plain(text)) if able else None for text, able in zip(self._texts, able, strict=True)]
+        names[0], names[NAMELESS] = None, nameless
+        return pl.Series(names, dtype=pl.Categorical)
 
 
 class _Pairs:

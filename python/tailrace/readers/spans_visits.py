@@ -135,9 +135,9 @@ def _starts(spans: Linked) -> Numbers:
 
 
 def _possible(rows: Table, nameable: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows can be visits."""
+    """Which rows can be visits; `nameable` are the texts that may name a server."""
     possible: NDArray[np.bool_] = rows["server"] != 0
     possible &= possible_times(rows["sent"], rows["arrival"], rows["departure"])
-    for name in ("server", "interaction", "caller", "status"):
+    for name in ("server", "caller"):
         possible &= nameable[rows[name]]
     return possible

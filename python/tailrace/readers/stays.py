@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace import _core
-from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, YEAR_NS
+from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, SPAN_TEXTS, YEAR_NS
 from tailrace.readers import attempts, room
 from tailrace.readers.source import Found
 
+OTHER = "(other)"
+"""The name of interactions that have no name of their own, as the engine calls those of captures
+(crates/core/src/capture/names.rs)."""
 _BYTES_PER_SAMPLE_PER_STAY = 4
 """A visit and its request take as much memory as so many samples (measured: 800 bytes)."""
 
@@ -44,8 +48,11 @@ class Stays:
     def __init__(self) -> None:
         self._numbers = array("q")
         self._names: dict[str, int] = {"": 0}
+        self._of_column = tuple({"", OTHER} for _ in _TEXTS)
         self.most = room.samples() // _BYTES_PER_SAMPLE_PER_STAY
         self.damaged = 0
+        self.nameless = 0
+        """Visits whose interactions are `OTHER`, because no further names fit."""
 
     def __len__(self) -> int:
         return len(self._numbers) // _WIDTH
@@ -56,16 +63,19 @@ class Stays:
 
     def add(self, stay: Stay) -> int | None:
         """The number of the visit; None if its times are impossible, which is counted."""
-        texts = (stay.server, stay.interaction or "", stay.caller or "", stay.status)
-        names = [self._names.get(text, -1) for text in texts]
+        interaction = stay.interaction or ""
+        if nameless := not self._nameable("interaction", interaction):
+            interaction = OTHER
+        texts = (stay.server, interaction, stay.caller or "", stay.status)
         times = EARLIEST_NS <= stay.sent <= stay.arrival <= stay.departure <= LATEST_NS
-        nameable = min(names) >= 0 or all(map(self._nameable, texts))
+        nameable = all(map(self._nameable, _TEXTS, texts))
         if not times or stay.departure - stay.sent > YEAR_NS or not stay.server or not nameable:
             self.damaged += 1
             return None
-        if min(names) < 0:
-            names = [self._names.setdefault(text, len(self._names)) for text in texts]
-        self._numbers.extend(names)
+        self.nameless += nameless
+        for named, text in zip(self._of_column, texts, strict=True):
+            named.add(text)
+        self._numbers.extend([self._names.setdefault(text, len(self._names)) for text in texts])
         self._numbers.extend((stay.sent, stay.arrival, stay.departure, stay.drops))
         known = (stay.parent, stay.bytes_out, stay.downstream_ns)
         self._numbers.extend([-1 if value is None else value for value in known])
@@ -78,15 +88,16 @@ class Stays:
         possible = possible_times(columns["sent"], columns["arrival"], columns["departure"])
         texts = [names[name].fill_null("") for name in _TEXTS]
         different = [column.unique(maintain_order=True) for column in texts]
-        new = {text for column in different for text in column} - self._names.keys()
-        fits = len(self._names) + len(new) <= NAMES and all(len(text) <= NAME_CHARACTERS for text in new)
+        fits = all(map(self._all_nameable, _TEXTS, different))
         if not fits or not possible.all() or len(self) + len(possible) > self.most:
             return None
-        for text in sorted(new):
+        for known, column in zip(self._of_column, different, strict=True):
+            known.update(column)
+        for text in sorted({text for column in different for text in column} - self._names.keys()):
             self._names[text] = len(self._names)
         coded = [
-            column.replace_strict(known, [self._names[text] for text in known], return_dtype=pl.Int64)
-            for column, known in zip(texts, different, strict=True)
+            column.replace_strict(of_all, [self._names[text] for text in of_all], return_dtype=pl.Int64)
+            for column, of_all in zip(texts, different, strict=True)
         ]
         first = len(self)
         self.add_coded(columns, [codes.to_numpy() for codes in coded])
@@ -112,15 +123,22 @@ class Stays:
         self._numbers[row + _COLUMNS.index("drops")] = drops
         self._numbers[row + _COLUMNS.index("arrival")] = self._numbers[row + _COLUMNS.index("sent")] + wait_ns
 
-    def _nameable(self, name: str) -> bool:
-        return name in self._names or (len(self._names) < NAMES and len(name) <= NAME_CHARACTERS)
+    def _nameable(self, column: str, name: str) -> bool:
+        known = self._of_column[_TEXTS.index(column)]
+        return name in known or (len(known) < _MOST[column] and len(name) <= NAME_CHARACTERS)
+
+    def _all_nameable(self, column: str, names: pl.Series) -> bool:
+        known = self._of_column[_TEXTS.index(column)]
+        new = [name for name in names if name not in known]
+        return len(known) + len(new) < _MOST[column] and all(len(name) <= NAME_CHARACTERS for name in new)
 
     def into(self, found: Found, name: str, *, visits: bool = True, routes: Collection[str] = ()) -> None:
         """Put the tables into `found`; without `visits` the requests alone. The names of `routes` keep rare words."""
         found.lose("requests with impossible times or names", self.damaged)
         if self.full:
             found.filled(name, self.most, "visits")
-        frame = _with_common_names(self._frame(), routes)
+        frame, folded = _with_common_names(self._frame(), routes)
+        found.notes += [f"{name}: {note}" for note in about_others(self.nameless + folded)]
         request = _root(frame)
         entries = frame.filter(pl.col("entry") == 1)
         found.requests.append(
@@ -150,16 +168,21 @@ class Stays:
 
 
 _TEXTS = ("server", "interaction", "caller", "status")
+_MOST = {**dict.fromkeys(_TEXTS, NAMES), "interaction": SPAN_TEXTS}
+"""Different texts of a column. Of interactions, the rarest lose their names later."""
 _OPTIONAL = ("parent", "bytes_out", "downstream_ns")
 _COLUMNS = (*_TEXTS, "sent", "arrival", "departure", "drops", *_OPTIONAL, "entry")
 _WIDTH = len(_COLUMNS)
 
 
-def _with_common_names(frame: pl.DataFrame, routes: Collection[str]) -> pl.DataFrame:
+def _with_common_names(frame: pl.DataFrame, routes: Collection[str]) -> tuple[pl.DataFrame, int]:
+    """The frame with the names that its interactions keep, and how many visits have lost theirs."""
     names = frame.select(pl.col("server", "interaction").cast(pl.String)).drop_nulls()
     counts = names.group_by("server", "interaction").len().rows()
-    renamed = pl.col("interaction").cast(pl.String).replace(common_names(counts, routes))
-    return frame.with_columns(renamed.cast(pl.Categorical))
+    own = pl.col("interaction").cast(pl.String)
+    renamed = own.replace(common_names(counts, routes))
+    folded = int(frame.select(((renamed == OTHER) & (own != OTHER)).sum()).item())
+    return frame.with_columns(renamed.cast(pl.Categorical)), folded
 
 
 def _root(frame: pl.DataFrame) -> pl.Series:
@@ -190,5 +213,23 @@ def possible_times(
 
 def common_names(counts: Sequence[tuple[str, str, int]], routes: Collection[str]) -> dict[str, str]:
     """Name of an interaction → its name without rare words; `counts` are those of a server and an interaction. The
-    names of `routes` keep theirs."""
-    return {name: to for name, to in _core.without_rare_words(list(counts)) if name not in routes}
+    names of `routes` keep theirs. If there are still too many, the rarest are `OTHER`."""
+    common = {name: to for name, to in _core.without_rare_words(list(counts)) if name not in routes}
+    of_name = Counter[str]()
+    for _, name, count in counts:
+        of_name[common.get(name, name)] += count
+    if len(of_name) < NAMES:
+        return common
+    kept = set(sorted(of_name, key=lambda name: (-of_name[name], name))[: NAMES - 2])  # one is OTHER, one is none
+    names = {name for _, name, _ in counts}
+    return common | {name: OTHER for name in names if common.get(name, name) not in kept}
+
+
+def about_others(visits: int) -> list[str]:
+    """What to say of visits that are of `OTHER` interactions."""
+    if not visits:
+        return []
+    return [
+        f"requests have more than {NAMES:,} names, or names of more than {NAME_CHARACTERS:,} characters: {visits:,} "
+        f"visits with the rarest or longest names are called {OTHER}"
+    ]

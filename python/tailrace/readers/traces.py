@@ -19,6 +19,7 @@ from tailrace.readers.spans_columns import Spans
 from tailrace.readers.spans_runs import Runs
 from tailrace.readers.spans_together import Visits
 from tailrace.readers.spills import IN_MEMORY, Rows, Scratch
+from tailrace.readers.stays import about_others
 from tailrace.topology import Topology
 
 
@@ -97,6 +98,7 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
         visits.waits(found, sources[0])
     said = [
         *_about_gaps(visits.lost),
+        *about_others(visits.others),
         *_about_sampling(spans.kept, share),
         *_about_visits(visits),
         *_about_clocks(visits, clocks),
@@ -114,7 +116,7 @@ def _visits(spans: Spans, scratch: Scratch, most: int) -> tuple[Visits, Clocks]:
         calls.add(part.calls())
     clocks = spans_clocks.aligned(calls, texts)
     calls.remove()
-    visits = Visits(texts, spans.nameable(), Runs(scratch, most))
+    visits = Visits(texts, spans.naming(), Runs(scratch, most))
     added = spans_columns.offsets_of(texts, clocks.offsets)
     for part in linked():
         part.move(added)

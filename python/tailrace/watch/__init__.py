@@ -116,6 +116,7 @@ class Watch:
             return True
         self.looked = now
         self._guarded(lambda: self._see(now))
+        self._guarded(lambda: self._say_of_page(self.page.step()))
         if self.explaining and self.explaining.done():
             over, self.explaining = self.explaining, None
             self._guarded(lambda: self._finish(over))

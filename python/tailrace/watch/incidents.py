@@ -16,12 +16,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from tailrace import foreign
 from tailrace.errors import cannot_write
@@ -34,7 +35,8 @@ SAID_MAX = 1 << 20
 """Bytes that are read of what an explanation wrote to standard error; it writes a sentence."""
 PAGE_S = 60
 """So long the page of incidents may take."""
-_LOWEST_PRIORITY = 19
+PAUSE = 4
+"""The next page waits so many times longer than this one took."""
 _LOOK_S = 0.1
 
 
@@ -115,44 +117,92 @@ def explain(out: Path, words: Sequence[str], earlier: bool = False) -> Explainin
     return Explaining(out, process, earlier)
 
 
+class Command(Protocol):
+    """A command of Tailrace that was started: a process, or what stands for one."""
+
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+Start = Callable[[Sequence[str], IO[bytes], IO[bytes]], Command]
+"""Starts a command, with the files for its standard output and its standard error."""
+
+
 class Page:
     """Writes the page of all incidents, after each. A process of its own does it, because it reads what strangers
-    wrote."""
+    wrote. It takes at most a fifth of the time: incidents that follow each other quickly have a page together."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, start: Start | None = None) -> None:
         self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._start: Start = start or started
+        self._process: Command | None = None
+        self._said: IO[bytes] | None = None
+        self._wanted = False
+        self._began = self._next = 0.0
 
     def write(self) -> str:
-        """Start to write it, after an earlier one is written: the page then has all incidents up to now. Returns why
-        the earlier one failed, as `wait` does."""
-        why_not = self.wait()
-        try:
-            words = ("incidents", "--quiet", "--", str(self._folder))
-            self._process = started(words, subprocess.DEVNULL, subprocess.PIPE)
-        except OSError as error:
-            raise cannot_write(self._folder, error) from error
+        """The page is to have all incidents up to now. Returns what `step` returns."""
+        self._wanted = True
+        return self.step()
+
+    def step(self) -> str:
+        """Call it again and again. Returns why a page could not be written; empty if one is written, or it is not over
+        yet."""
+        why_not = self._ended() if self._process else ""
+        if self._wanted and not self._process and time.monotonic() >= self._next:
+            self._begin()
         return why_not
 
     def wait(self) -> str:
-        """Wait until it is written, which takes a second. Returns why it could not be; empty if it is written."""
-        if self._process is None:
-            return ""
-        process, self._process = self._process, None
+        """Wait until the page has all incidents, which takes a second. Returns why it could not be written."""
+        why_not = ""
+        while self._wanted or self._process:
+            self._next = 0.0
+            why_not = self.step() or why_not
+            time.sleep(_LOOK_S)
+        return why_not
+
+    def _begin(self) -> None:
+        self._wanted = False
+        self._began = time.monotonic()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (`_ended` closes it)
         try:
-            _, said = process.communicate(timeout=PAGE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            _, said = process.communicate()
-        if process.returncode == 0:
-            return ""
-        why_not = foreign.sentence(said[-SAID_MAX:].decode("utf-8", "replace").strip()) or "its process was killed"
-        return f"the page of incidents could not be written: {why_not}"
+            with Path(os.devnull).open("wb") as nowhere:
+                self._process = self._start(("incidents", "--quiet", "--", str(self._folder)), nowhere, self._said)
+        except OSError as error:
+            self._said.close()
+            raise cannot_write(self._folder, error) from error
+
+    def _ended(self) -> str:
+        assert self._process is not None
+        assert self._said is not None
+        now = time.monotonic()
+        if self._process.poll() is None:
+            if now - self._began < PAGE_S:
+                return ""
+            self._process.kill()
+            self._process.wait()
+        process, self._process = self._process, None
+        self._next = now + PAUSE * (now - self._began)
+        with self._said as said:
+            if process.returncode == 0:
+                return ""
+            said.seek(0)
+            why_not = foreign.sentence(said.read(SAID_MAX).decode("utf-8", "replace").strip())
+        return f"the page of incidents could not be written: {why_not or 'its process was killed'}"
 
 
-def started(words: Sequence[str], out: IO[bytes] | int, why_not: IO[bytes] | int) -> subprocess.Popen[bytes]:
+LOWEST = ("nice", "-n", "19")
+
+
+def started(words: Sequence[str], out: IO[bytes], why_not: IO[bytes]) -> subprocess.Popen[bytes]:
     """A command of Tailrace at the lowest priority. Ctrl-C reaches only the watch, which waits for it."""
-    command = ("nice", "-n", str(_LOWEST_PRIORITY), sys.executable, "-P", "-m", "tailrace", *words)
+    command = (*LOWEST, sys.executable, "-P", "-m", "tailrace", *words)
     return subprocess.Popen(command, stdout=out, stderr=why_not, start_new_session=True)
 
 
