@@ -129,6 +129,21 @@ def test_charts_follow_the_steps() -> None:
     assert group.end > max(b.end for b in group.bands)
 
 
+def test_charts_of_many_servers_show_those_beside_the_path() -> None:
+    """Their names say nothing about where they are."""
+    whole = recording()
+    queue = next(line for line in whole.lines if (line.place, line.metric) == ("web", "queue_length"))
+    others = [f"aside-{n:05}" for n in range(200)]
+    near = ["zebra", "yak"]
+    lines = (*whole.lines, *(replace(queue, place=place) for place in (*others, *near)))
+    calls = (("web", "app"), ("app", "db"), ("zebra", "web"), ("db", "yak"), *pairwise(others))
+    servers = (*others, *whole.servers, *near)
+    many = replace(whole, servers=servers, lines=lines, calls=calls)
+    drawn = [curve.label for curve in charts.episode(many, diagnosis(), 0).charts[2].curves]
+    assert len(drawn) == charts.CURVES_MAX
+    assert {"web", "app", "db", *near} <= set(drawn)
+
+
 def test_the_ledger_follows_the_steps() -> None:
     whole = ledgers.with_columns(recording(), diagnosis(), 500)
     before = charts.episode(whole, diagnosis(), 0)

@@ -24,8 +24,11 @@ REFUSAL = b"HTTP/1.1 500 no\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nonly a pa
 
 
 @contextmanager
-def server(content: bytes, drips: int = 0, stop: threading.Event | None = None) -> Iterator[str]:
-    """Answers each connection with `content` and closes it; before that, `drips` headers come one by one."""
+def server(
+    content: bytes, drips: int = 0, stop: threading.Event | None = None, first: bytes = b"HTTP/1.1 200 OK\r\n"
+) -> Iterator[str]:
+    """Answers each connection with `content` and closes it; before that, `drips` headers come one by one after what
+    comes `first`."""
 
     def work(listening: socket.socket) -> None:
         with suppress(OSError):
@@ -34,7 +37,7 @@ def server(content: bytes, drips: int = 0, stop: threading.Event | None = None) 
                 with one, suppress(OSError):
                     one.recv(1 << 16)
                     if drips:
-                        one.sendall(b"HTTP/1.1 200 OK\r\n")
+                        one.sendall(first)
                     for _ in range(drips):
                         if stop is not None and stop.wait(DRIP_S):
                             break
@@ -65,6 +68,24 @@ def test_an_answer_in_time_is_read_as_long_as_it_takes() -> None:
             time.sleep(0.1)
             assert web.body(answer, 100) == b"{}"
         assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+
+
+def test_a_body_that_drips_has_a_total_time() -> None:
+    """Each of its bytes comes long before the timeout of a packet."""
+    stop = threading.Event()
+    with server(b"", 90, stop, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") as url:
+        with web.answer(Request(url, b"{}"), 60) as answer, pytest.raises(OSError, match="has not ended"):
+            web.body(answer, 1000, 5 * DRIP_S)
+        stop.set()
+
+
+def test_a_handshake_that_drips_has_a_total_time() -> None:
+    """The records of TLS come byte by byte; each comes long before the timeout of a packet."""
+    stop = threading.Event()
+    with server(b"", 90, stop, b"\x16\x03\x03\x40\x00") as url, pytest.raises(OSError, match="timed out"):
+        web.answer(Request(url.replace("http:", "https:"), b"{}"), 5 * DRIP_S)
+    stop.set()
+    assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
 
 
 @pytest.mark.parametrize("content", [CHUNKED, COUNTED])

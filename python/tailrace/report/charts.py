@@ -11,6 +11,7 @@ The result is data, which the page draws without further decisions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -134,8 +135,8 @@ def episode(recording: Recording, diagnosis: Diagnosis, index: int) -> Group:
     this = diagnosis.episodes[index]
     span = around(this, recording)
     charts = [
-        _window_chart(recording, index, 1, "vlrt", "VLRT requests sent", "columns", span),
-        _window_chart(recording, index, 2, "drops", "Lost attempts", "columns", span),
+        _window_chart(recording, index, 1, "vlrt", "VLRT requests sent", "columns", span, this),
+        _window_chart(recording, index, 2, "drops", "Lost attempts", "columns", span, this),
         _queues(recording, index, this, span),
         *_resources(recording, index, this, span),
         *_cause(recording, index, this, span),
@@ -163,6 +164,17 @@ def slot(recording: Recording, place: str) -> int:
     return recording.order.get(place, 0) % CURVES_MAX
 
 
+def _nearest(recording: Recording, this: Episode | None, places: Sequence[str]) -> list[str]:
+    """As many places as a chart can show, in their order: those of the episode, and then their neighbours in the call
+    graph."""
+    if len(places) <= CURVES_MAX or this is None:
+        return list(places[:CURVES_MAX])
+    ends = [server for server in (this.dropper, this.origin) if server is not None]
+    away = recording.away((*ends, *(w.server for w in this.wave)))
+    nearest = set(sorted(places, key=lambda place: (place not in ends, away.get(place, len(away))))[:CURVES_MAX])
+    return [place for place in places if place in nearest]
+
+
 def _window_chart(
     recording: Recording,
     index: int | None,
@@ -171,11 +183,12 @@ def _window_chart(
     title: str,
     shape: Shape,
     span: tuple[int, int],
+    this: Episode | None = None,
 ) -> Chart | None:
     places = [s for s in recording.having(metric) if _has(recording, s, metric, index, span, above=0)]
     curves = tuple(
         Curve(line, words.name(place), slot(recording, place))
-        for place in places[:CURVES_MAX]
+        for place in _nearest(recording, this, places)
         if (line := recording.line(place, metric, index)) is not None
     )
     if not curves:
@@ -185,14 +198,10 @@ def _window_chart(
 
 
 def _queues(recording: Recording, index: int | None, this: Episode | None, span: tuple[int, int]) -> Chart | None:
-    places = list(recording.having("queue_length"))
-    if this is not None:
-        first = dict.fromkeys((this.dropper, this.origin, *(w.server for w in this.wave)))
-        places.sort(key=lambda p: p not in first)
-    chosen = set(places[:CURVES_MAX])
+    chosen = _nearest(recording, this, recording.having("queue_length"))
     curves = tuple(
         Curve(line, words.name(place), slot(recording, place), place_index % 4)
-        for place_index, place in enumerate(p for p in recording.having("queue_length") if p in chosen)
+        for place_index, place in enumerate(chosen)
         if (line := recording.line(place, "queue_length", index)) is not None
     )
     if not curves:

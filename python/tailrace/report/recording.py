@@ -5,7 +5,8 @@ The values are small (a few numbers for each window), so a page can be rendered,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -71,6 +72,8 @@ class Recording:
     spans: tuple[Span, ...] = ()
     means: tuple[tuple[str, str], ...] = ()
     """(server, place) where samples of another place describe a server: its node, its address, its core."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Callers and the servers that they call, each pair once."""
     traces: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """When a VLRT was sent and ended → the id of its trace."""
     responses: tuple[tuple[int, int, int], ...] = ()
@@ -117,6 +120,28 @@ class Recording:
         """Place → its number: first the servers, then other places in the order of the lines."""
         places = dict.fromkeys((*self.servers, *(line.place for line in self.lines)))
         return {place: number for number, place in enumerate(places)}
+
+    @cached_property
+    def _beside(self) -> dict[str, list[str]]:
+        """Server → those that it calls, and those that call it."""
+        found: dict[str, list[str]] = {}
+        for caller, server in self.calls:
+            found.setdefault(caller, []).append(server)
+            found.setdefault(server, []).append(caller)
+        return found
+
+    def away(self, servers: Iterable[str]) -> dict[str, int]:
+        """Server → the number of calls between it and the nearest of `servers`, in either direction; those that no
+        call leads to are not there."""
+        found = dict.fromkeys(servers, 0)
+        waiting = deque(found)
+        while waiting:
+            server = waiting.popleft()
+            for other in self._beside.get(server, ()):
+                if other not in found:
+                    found[other] = found[server] + 1
+                    waiting.append(other)
+        return found
 
     @cached_property
     def _having(self) -> dict[str, tuple[str, ...]]:

@@ -37,7 +37,8 @@ def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
     drawn = grid(dataset, begin, end, diagnosis.window_ns)
     queues, seen = drawn.queues(dataset)
     requests = _vlrt(dataset, diagnosis, drawn) + _drops(dataset, drawn)
-    servers = _servers(dataset, seen)
+    calls = _calls(dataset, seen)
+    servers = _servers(dataset, seen, calls)
     axes, samples = _samples(dataset)
     response = _responses(dataset)
     return Recording(
@@ -48,6 +49,7 @@ def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
         axes=(drawn.axis, *axes),
         lines=(*requests, *queues, *samples),
         spans=_spans(dataset),
+        calls=calls,
         traces={(one.begin, one.end): one.trace for one in traces.traces(dataset, diagnosis.threshold_ns)},
         means=_means(dataset, servers, samples),
         responses=_equal_bins(response),
@@ -195,10 +197,8 @@ def _spans(dataset: Dataset) -> tuple[Span, ...]:
     return tuple(Span(*row) for row in rows.iter_rows())
 
 
-def _servers(dataset: Dataset, seen: list[str]) -> tuple[str, ...]:
-    """The servers, entry first: by tier where the topology has it, otherwise by the longest path of calls to the
-    server."""
-    tiers = {s.name: s.tier for s in dataset.topology.servers if s.tier is not None}
+def _calls(dataset: Dataset, seen: list[str]) -> tuple[tuple[str, str], ...]:
+    """Callers and servers of the visits, where both are among those seen."""
     calls = (
         dataset.visits()
         .select(pl.col("caller").cast(pl.String), pl.col("server").cast(pl.String))
@@ -207,7 +207,14 @@ def _servers(dataset: Dataset, seen: list[str]) -> tuple[str, ...]:
         .collect()
     )
     known = set(seen)
-    depth = distances(seen, ((caller, server) for caller, server in calls.iter_rows() if {caller, server} <= known))
+    return tuple(sorted((caller, server) for caller, server in calls.iter_rows() if {caller, server} <= known))
+
+
+def _servers(dataset: Dataset, seen: list[str], calls: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """The servers, entry first: by tier where the topology has it, otherwise by the longest path of calls to the
+    server."""
+    tiers = {s.name: s.tier for s in dataset.topology.servers if s.tier is not None}
+    depth = distances(seen, calls)
     return tuple(sorted(seen, key=lambda name: (tiers.get(name) or depth[name], name)))
 
 
