@@ -145,3 +145,27 @@ def test_a_prediction_holds_what_is_left_if_threads_look_for_a_free_connection(t
     assert same.effect.vlrt.high is not None
     assert same.effect.vlrt.high < left <= unsure.effect.vlrt.high
     assert f"then {left} requests take 1 s or more" in unsure.caution
+
+
+def test_with_a_governor_visits_need_what_they_need_in_the_twin_with_it(tmp_path: Path) -> None:
+    """The work beside recorded clock rates is smaller or larger than that with a governor: the trial has the latter."""
+    rates = "time,lost\n1.0,0.50\n1.4,0.00\n"
+    (tmp_path / "app-frequency-step.csv").write_text(rates)
+    lost = [{"place": "app", "cause": "frequency-step", "file": str(tmp_path / "app-frequency-step.csv")}]
+    system = from_table(CHAIN | {"losses": lost})
+    change = next(one for one in advise.advise(system, replications=2).ranked if one.remedies == ("backlog",))
+    governor = {"period": "100 ms", "frequencies": ["1 GHz", "2 GHz"], "up": 0.8, "down": 0.5}
+    left = {}
+    for more in (1.0, 8.0):
+        facts = Facts(governors={"app": governor}, more={"app": more})
+        [unsure] = cautious([change], facts, system, Trials(tmp_path / "runs"))
+        keys = {("nodes", "app", "governor"): governor, ("tiers", "app", "demand_factor"): more}
+        governed = changed(change.experiment, keys).model_copy(
+            update={"losses": tuple(loss for loss in change.experiment.losses if loss.cause != "frequency-step")}
+        )
+        left[more] = sim.count(governed).over_1s
+        high = unsure.effect.vlrt.high
+        assert high is not None
+        assert left[more] <= high
+    assert left[8.0] > left[1.0]
+    assert f"{left[8.0]} requests take 1 s or more" in unsure.caution

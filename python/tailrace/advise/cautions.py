@@ -52,7 +52,7 @@ def cautious(found: Sequence[Ranked], facts: Facts, experiment: Experiment, tria
             one = _if_polled(one, sorted(polling), trials)
         if sharing := [tier for tier in behind if tier in facts.sharing]:
             one = _if_shared(one, sharing, trials)
-        again.append(_if_governed(_if_accounted_for(one, trials), facts.governors, trials))
+        again.append(_if_governed(_if_accounted_for(one, trials), facts, trials))
     return ranked(again)
 
 
@@ -176,14 +176,15 @@ def _if_accounted_for(one: Ranked, trials: Trials) -> Ranked:
     return _reaching(one, vlrt, caution, trials)
 
 
-def _if_governed(one: Ranked, governors: Mapping[str, Mapping[str, Any]], trials: Trials) -> Ranked:
-    """A clock rate is as recorded where the twin with its governor does not repeat the recording."""
+def _if_governed(one: Ranked, facts: Facts, trials: Trials) -> Ranked:
+    """A clock rate is as recorded where the twin with its governor does not repeat the recording. With the governor,
+    visits need what they need in that twin."""
     tiers = {server.name: server.tier for server in places.servers(one.experiment)}
     slowed = dict.fromkeys(loss.place for loss in one.experiment.losses if loss.cause == clock.CAUSE)
-    mine = {place: tiers[place] for place in slowed if place in tiers and tiers[place] in governors}
+    mine = {place: tiers[place] for place in slowed if place in tiers and tiers[place] in facts.governors}
     if not mine:
         return one
-    following = changed(one.experiment, {("nodes", tier, "governor"): governors[tier] for tier in mine.values()})
+    following = changed(one.experiment, _governed(one.experiment, facts, set(mine.values())))
     left = tuple(loss for loss in following.losses if loss.cause != clock.CAUSE or loss.place not in mine)
     question = "find what is left if the clock rate follows the load, for {}"
     vlrt = _outside(one, following.model_copy(update={"losses": left}), question, trials)
@@ -194,6 +195,15 @@ def _if_governed(one: Ranked, governors: Mapping[str, Mapping[str, Any]], trials
         f"{words.count(vlrt)} requests take 1 s or more."
     )
     return _reaching(one, vlrt, caution, trials)
+
+
+def _governed(experiment: Experiment, facts: Facts, tiers: Collection[str]) -> dict[tuple[str, ...], Any]:
+    changes: dict[tuple[str, ...], Any] = {}
+    for tier in sorted(tiers):
+        factor = experiment.tiers[tier].demand_factor * facts.more.get(tier, 1.0)
+        changes["nodes", tier, "governor"] = facts.governors[tier]
+        changes["tiers", tier, "demand_factor"] = round(factor, 4)
+    return changes
 
 
 def _more(one: Ranked, experiment: Experiment, question: str, trials: Trials) -> int | None:

@@ -48,6 +48,8 @@ class Facts:
     """Tiers of the twin of which the recording does not show whether callers have a pool for each of their servers."""
     governors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Tiers of the twin whose clock rates are as recorded, and the governor that set them in the recording."""
+    more: Mapping[str, float] = field(default_factory=dict)
+    """Such a tier → what its visits need with the governor, over what they need beside the recorded clock rates."""
     spread: float = 0.0
     """How much the twin's count of very long requests may be off, as a share."""
     rest: Rest = NOTHING

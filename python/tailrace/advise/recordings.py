@@ -63,6 +63,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
         opening=tuple(_of(twin, "kept")),
         sharing=tuple(_of(twin, "shared")),
         governors={name: keys for name, keys in twin.governors.items() if "governor" not in twin.table["nodes"][name]},
+        more=twin.more,
         spread=_spread(checked),
         rest=rest,
         sample=sample,
