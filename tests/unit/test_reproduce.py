@@ -185,6 +185,13 @@ def test_a_claim_is_a_sentence_of_its_own(file: Path) -> None:
         assert re.fullmatch(r"(?!(and|but|for|from|in|nor|or|when|with)\b).*\.", claim["says"]), claim["says"]
 
 
+@pytest.mark.parametrize("entry", shelf.entries(SHELF), ids=lambda entry: f"{entry.paper}-{entry.name}")
+def test_no_claim_says_only_that_a_number_is_more_than_zero(entry: shelf.Entry) -> None:
+    """At the scale of real servers a claim may: the papers' numbers do not belong to that scale."""
+    for claim in entry.read().claims:
+        assert len(claim.less) != 2 or claim.less[0] != 0, claim.says
+
+
 def test_numbers_keep_their_unit_on_their_line(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# T\n\n| a |\n|---|\n| 39.9 ± 3.5 ms |\n\n5 % of 3 seeds, 2 GB/s\n")
     shown = str(notes.markdown(shelf.Entry("p", "figure-1", tmp_path), ()))
