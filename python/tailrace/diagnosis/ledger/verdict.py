@@ -52,6 +52,8 @@ WORSE = 0.05
 NEARLY_ALL = 0.7
 """Lines explain all very slow requests of a replay if at least this fraction of them does not occur without the
 lines."""
+WHOLE = 4
+"""All visits are replayed to judge a group if they are at most so many times those of its section."""
 AT_ONCE = 8_000_000
 """So many visits are replayed at the same time for one group. A replay takes about 100 bytes for each of them."""
 
@@ -191,8 +193,8 @@ class _Bench:
     def _model(self, number: int, count: int) -> Trial:
         """Return the first trial of a group that reproduces its number of very slow requests. Balancers choose again
         if they can, and otherwise as recorded. The usual trial begins with the time without calm. If that is no model,
-        a shorter one begins when queues were short, and the last has all visits. If none is a model, return the usual
-        one."""
+        a shorter one begins when queues were short, and the last has all visits, if they are not too many. If none is a
+        model, return the usual one."""
         trials = self._trials(number)
         usual = None
         for trial in trials:
@@ -210,12 +212,14 @@ class _Bench:
             yield trial.as_recorded()
 
         begin, end = self.around(number)
-        yield from both(self.removable.between(begin, end))
+        usual = self.removable.between(begin, end)
+        yield from both(usual)
         episode = min(self.seen.slow.clusters[at].begin for at in self.groups[number])
         later = self.settled.before(int(self.seen.steps.shortened(np.array([episode]))[0]))
         if later is not None and later > begin:
             yield from both(self.removable.between(later, end, resent=True))
-        yield self.whole
+        if len(self.whole.visits) <= WHOLE * len(usual.visits):
+            yield self.whole
 
     def kept(self, number: int) -> tuple[str, ...]:
         """Return the servers whose choices around a group the replay kept although they look at their candidates."""
