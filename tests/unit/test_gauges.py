@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import re
+import shutil
 import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -123,6 +126,25 @@ def test_dashboard_and_rules_use_metrics_that_exist() -> None:
         used = set(re.findall(r"\b(?:tailrace|target)_\w+", page))
         assert used - labels
         assert used <= known | labels
+
+
+PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}:{Path(__file__).parents[2] / '.tools' / 'bin'}")
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool (tools/setup --tests)")
+@pytest.mark.parametrize("incidents", [0, 1])
+def test_prometheus_itself_accepts_rules_and_metrics(incidents: int) -> None:
+    assert PROMTOOL is not None
+    rules = subprocess.run([PROMTOOL, "check", "rules", PACKAGING / "alerts.yml"], capture_output=True, text=True)
+    assert rules.returncode == 0, rules.stderr
+    gauges = Gauges("1", {"10.0.0.2:80": "web"})
+    gauges.see("stays", stays(("app", 3, 2, 1), ('a"\\\n', 3, 2, 1)), NOW)
+    gauges.see("events", pl.DataFrame({"place": ["web"], "kind": ["drop"]}), NOW)
+    for _ in range(incidents):
+        gauges.incident(Incident("incident-1", cause="freeze", origin="app"), NOW)
+    page = text(gauges.families(NOW), openmetrics=False)
+    checked = subprocess.run([PROMTOOL, "check", "metrics"], input=page, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
 def fetched(url: str, accept: str = "") -> tuple[str, str]:
