@@ -69,9 +69,9 @@ class EndedError(Exception):
 def perform(words: Sequence[str]) -> int:
     """Run the command of the words; returns its exit code. Any error is reported in one sentence."""
     try:
-        from tailrace.cli.commands import app
+        from tailrace.cli.commands import app_of
 
-        ended = app(list(words), prog_name="tailrace", standalone_mode=False)
+        ended = app_of(words)(list(words), prog_name="tailrace", standalone_mode=False)
         screen.flush()
     except BaseException as error:
         return _told(_damage(error, words) or error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -39,20 +41,16 @@ from tailrace.cli import (
 )
 from tailrace.cli.words import tell
 
-app = typer.Typer(
-    name="tailrace",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Why do a few requests take **seconds** when almost all take milliseconds, while no machine looks busy?\n\n"
+HELP = (
+    "Why do a few requests take **seconds** when almost all take milliseconds, while no machine looks busy?\n\n"
     "Give it a packet capture (and, better, 50 ms resource samples and garbage-collection logs); it reports "
-    "which server dropped connections, which queue filled first, which resource was saturated, and what saturated it.",
-    epilog="Start with `tailrace demo`, then `tailrace diagnose capture.pcap`. Exit codes: 0 done, "
-    "1 VLRT found with --fail-on-vlrt or a gate not passed, 2 wrong use or unreadable input, 130 interrupted.",
+    "which server dropped connections, which queue filled first, which resource was saturated, and what saturated it."
 )
-
-for module, command in (
+EPILOG = (
+    "Start with `tailrace demo`, then `tailrace diagnose capture.pcap`. Exit codes: 0 done, "
+    "1 VLRT found with --fail-on-vlrt or a gate not passed, 2 wrong use or unreadable input, 130 interrupted."
+)
+COMMANDS = (
     (diagnose, diagnose.diagnose),
     (advise, advise.advise),
     (prove, prove.prove),
@@ -81,9 +79,29 @@ for module, command in (
     (calibrate, calibrate.calibrate),
     (sweep, sweep.sweep),
     (twin, twin.twin),
-):
-    app.command(epilog=module.EPILOG)(command)
-app.add_typer(testbed.testbed)
+)
+
+
+def app_of(words: Sequence[str]) -> typer.Typer:
+    """The program, with the command of the words alone if they begin with one: others need not be made ready."""
+    named = [(module, command) for module, command in COMMANDS if command.__name__.replace("_", "-") in words[:1]]
+    return _app(named) if named else app
+
+
+def _app(commands: Iterable[tuple[ModuleType, Callable[..., None]]]) -> typer.Typer:
+    app = typer.Typer(
+        name="tailrace",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=HELP,
+        epilog=EPILOG,
+    )
+    for module, command in commands:
+        app.command(epilog=module.EPILOG)(command)
+    app.callback()(_root)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -94,10 +112,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
+
+
+app = _app(COMMANDS)
+app.add_typer(testbed.testbed)

@@ -16,6 +16,8 @@ TRIES = 3
 AT_ONCE = 1_000
 """Tasks that are submitted and not yet answered: each answer may be some MB in the object store."""
 
+SLOW = "check that Ray starts here; on a busy machine, set RAY_raylet_start_wait_time_s to more seconds"
+
 
 class Engine:
     def __init__(self, parts: SplitResult) -> None:
@@ -31,6 +33,8 @@ class Engine:
         except ConnectionError as error:
             advice = "check the address; a cluster that asks for a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
             raise UsageError(f"--engine ray://{at}: {error}", advice=advice) from error
+        except Exception as error:  # Ray's own error where its processes do not start has no class of its own
+            raise UsageError(f"--engine ray://{at or 'local'}: {error}", advice=SLOW) from error
         try:
             remote = ray.remote(max_retries=TRIES)(function)
             waiting = list(reversed(tasks))

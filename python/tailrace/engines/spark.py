@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import SplitResult
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace.engines import address
+from tailrace.errors import UsageError
 
 TRIES = 4
 """How often a task runs at most on this machine; a cluster's default for `spark.task.maxFailures` is the same."""
+
+JAVA = "check the address, and that JAVA_HOME has Java 17"
 
 
 class Engine:
@@ -30,7 +34,10 @@ class Engine:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.appName("tailrace").config("spark.ui.enabled", "false")
         master = f"spark://{at}" if at else f"local[{workers or '*'},{TRIES}]"
-        session = builder.master(master).config("spark.log.level", "ERROR").getOrCreate()
+        try:
+            session = builder.master(master).config("spark.log.level", "ERROR").getOrCreate()
+        except PySparkException as error:
+            raise UsageError(f"--engine spark://{at or 'local'}: {error}", advice=JAVA) from error
         try:
             yield from session.sparkContext.parallelize(list(tasks), max(len(tasks), 1)).map(function).collect()
         finally:

@@ -33,8 +33,8 @@ SAID, WHY_NOT = "diagnosis.txt", "errors.txt"
 INCIDENT, FAULT = "incident-", "fault-"
 SAID_MAX = 1 << 20
 """Bytes that are read of what an explanation wrote to standard error; it writes a sentence."""
-PAGE_S = 60
-"""So long the page of incidents may take."""
+PAGE_S = 300
+"""So long the page of incidents may take: at the lowest priority, busy machines leave it little time."""
 PAUSE = 4
 """The next page waits so many times longer than this one took."""
 _LOOK_S = 0.1
@@ -181,12 +181,13 @@ class Page:
     def _ended(self) -> str:
         assert self._process is not None
         assert self._said is not None
-        now = time.monotonic()
+        now, late = time.monotonic(), ""
         if self._process.poll() is None:
             if now - self._began < PAGE_S:
                 return ""
             self._process.kill()
             self._process.wait()
+            late = f"it took longer than {PAGE_S} s"
         process, self._process = self._process, None
         self._next = now + PAUSE * (now - self._began)
         with self._said as said:
@@ -194,7 +195,7 @@ class Page:
                 return ""
             said.seek(0)
             why_not = foreign.sentence(said.read(SAID_MAX).decode("utf-8", "replace").strip())
-        return f"the page of incidents could not be written: {why_not or 'its process was killed'}"
+        return f"the page of incidents could not be written: {late or why_not or 'its process was killed'}"
 
 
 LOWEST = ("nice", "-n", "19")
