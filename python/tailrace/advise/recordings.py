@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from tailrace.diagnosis.unanswered import HOW
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment, places
 from tailrace.twin import Gate, Twin, Unknown, gate, learn
+from tailrace.twin.gate import Compared
 from tailrace.units import format_count, format_duration, parse_duration
 
 CALLING = frozenset(("http", "http2", "grpc", "ajp", "fastcgi"))
@@ -159,7 +160,16 @@ def _refuse(run: Dataset, checked: Gate) -> None:
             row for row in checked.rows if not row.passed and not (quiet and row.recorded == row.reproduced)
         )
     if differs:
-        raise RefusedError(found, where=str(run.path), reasons=tuple(row.sentence for row in differs))
+        raise RefusedError(found, where=str(run.path), reasons=tuple(row.sentence for row in _said_once(differs)))
+
+
+def _said_once(rows: Iterable[Compared]) -> Iterator[Compared]:
+    """The rows, of which each names a datum that no row before it named."""
+    said: set[str] = set()
+    for row in rows:
+        yield replace(row, why="the same would help") if row.datum in said and not row.why else row
+        if row.datum:
+            said.add(row.datum)
 
 
 def _spread(checked: Gate) -> float:

@@ -85,18 +85,20 @@ def drawn(twin: Twin, vlrt: Times, rest: Rest, folder: Path) -> Sample:
         return ALL
     kept = twin.kept
     slow = np.bincount(_in(kept, vlrt), minlength=len(kept))
-    troubled = np.flatnonzero(slow)
+    calm = np.flatnonzero(slow == 0)
+    if len(calm) > 1:  # not the busiest calm seconds alone: long queues and lost attempts are episodes, too
+        calm = calm[:0]
+    troubled = np.setdiff1d(np.arange(len(kept)), calm)
     sent = sum(map(len, twin.arrivals.values()))
     count = max(LEAST, round(len(troubled) * ENOUGH / sent))
     if count > MOST * len(troubled):
         return ALL
     order = sorted(troubled.tolist(), key=lambda number: (_cause(twin, kept, number), slow[number], number))
     chosen = np.sort(np.array(order)[((np.arange(count) + 0.5) * len(order) / count).astype(np.int64)])
-    weight = float(slow.sum() / slow[chosen].sum())
+    weight = float(slow.sum() / max(slow[chosen].sum(), 1))
     if abs(weight * count / len(troubled) - 1) > FAIR:
         return ALL
-    with_calm = kept[np.sort(np.concatenate((chosen, np.flatnonzero(slow == 0))))]
-    parts = {name: _of(rows, with_calm) for name, rows in twin.arrivals.items()}
+    parts = {name: _of(rows, kept[np.union1d(chosen, calm)]) for name, rows in twin.arrivals.items()}
     if not all(map(len, parts.values())):
         return ALL
     files = {name: f"{Path(name).stem}-part.parquet" for name in parts}
