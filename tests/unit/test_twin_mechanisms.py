@@ -137,6 +137,35 @@ def test_more_may_wait_inside_than_workers_and_accept_queue_hold(tmp_path: Path)
     assert any(unknown.name == "tiers.web.light_queue" for unknown in found.unknowns)
 
 
+@pytest.mark.parametrize("rate", [150.0, 300.0])
+def test_calls_over_kept_connections_wait_beside_the_accept_queue_and_not_without_limit_inside(
+    rate: float, tmp_path: Path
+) -> None:
+    """One caller keeps its connections, the other opens one for each call: only the calls of the second are dropped."""
+    tiers = {
+        "gate": {"workers": 0, "calls": {"app": {"kept": True, "pool": 20}}},
+        "web": {"workers": 100, "backlog": 64, "calls": {"app": {"kept": False, "pool": 0}}},
+        "app": {"workers": 8, "backlog": 8},
+    }
+    pages = {
+        "old": {"at": {"gate": {"compute": "100 us", "calls": {"part": 1}}}},
+        "page": {"at": {"web": {"compute": "100 us", "calls": {"part": 1}}}},
+        "part": {"at": {"app": {"compute": "1 ms"}}},
+    }
+    loads = {
+        "users": {"kind": "poisson", "rate": rate, "interaction": "page", "entry": "web"},
+        "others": {"kind": "poisson", "rate": 400.0 - rate, "interaction": "old", "entry": "gate"},
+    }
+    stall = {"kind": "slow", "place": "app", "left": 0.02, "at": "5 s", "for": "600 ms"}
+    run = recorded(tmp_path, tiers=tiers, interactions=pages, workloads=loads, stalls=[stall])
+    assert longest(run, "app") > 1.5 * (8 + 8 + 1)
+    found = twin.learn(run)
+    assert found.experiment.tiers["app"].kind == "sync"
+    checked = twin.gate(found, run)
+    assert checked.recorded.drops["app"] > 20
+    assert checked.passed, checked.off
+
+
 def test_the_workers_of_a_caller_are_no_pool(tmp_path: Path) -> None:
     """Each of thirty workers waits for one call, so thirty calls are open for as long as the server behind stalls."""
     tiers = {

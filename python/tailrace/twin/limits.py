@@ -95,12 +95,18 @@ class Limits:
             longest, datum = self.view.stays[server].longest, f"workers of {server} in topology.toml"
             self.unknowns.append(Unknown(f"tiers.{name}.workers", longest, None, datum, "workers", name))
             return found | {"workers": 0}
-        light = max(light - workers, 0) or self._beyond(name, server, workers + found["backlog"] + 1)
+        places = workers + found["backlog"] + 1 + self._over_kept(server)
+        light = max(light - workers, 0) or self._beyond(name, server, places)
         return found | {"workers": workers} | ({"kind": "bounded", "light_queue": light} if light else {})
 
+    def _over_kept(self, server: str) -> int:
+        """The most calls over connections that stay open, which need no place in the accept queue."""
+        open_at_once = {caller: stays.longest for caller, of in self.view.calls.items() if (stays := of.get(server))}
+        return sum(most for caller, most in open_at_once.items() if self._keeps((caller,), (server,)) is not False)
+
     def _beyond(self, name: str, server: str, places: int) -> int:
-        """How many wait inside the server for a worker, if more were inside than its workers and its accept queue
-        hold."""
+        """How many wait inside the server for a worker, if more were inside than its workers, its accept queue and kept
+        connections hold."""
         longest = self.view.stays[server].longest
         if longest <= BEYOND * places:
             return 0
@@ -122,20 +128,31 @@ class Limits:
         return found
 
     def _kept(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool:
-        """Whether calls go over connections that stay open: by the connections that were recorded; else by attempts
-        that were lost, which show that there were attempts. Without either they are taken to be kept."""
-        counts = [self.view.connections.servers.get(callee) for callee in callees]
-        visits = sum(len(self.view.stays[callee].arrivals) for callee in callees)
-        if visits and all(counts):
-            share = sum(count.established for count in counts if count) / visits
-            if share >= OPENED or share <= KEPT:
-                return share <= KEPT
-        if self._lost(callers, callees):
-            return False
+        """Whether calls go over connections that stay open. Where that is not known, they are taken to be kept."""
+        known = self._keeps(callers, callees)
+        if known is not None:
+            return known
         datum = f"a packet capture between {callers[0]} and {callees[0]}"
         tier = self.structure.tier[callees[0]]
         self.unknowns.append(Unknown(f"{key}.kept, whether connections are kept", 0, 1, datum, "kept", tier))
         return True
+
+    def _keeps(self, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool | None:
+        """The same by the connections that were recorded, which are those of all callers together; else by attempts
+        that were lost, which show that there were attempts; None without either."""
+        counts = [self.view.connections.servers.get(callee) for callee in callees]
+        visits = sum(len(self.view.stays[callee].arrivals) for callee in callees)
+        opened = sum(count.established for count in counts if count) if visits and all(counts) else None
+        if opened is not None and opened >= OPENED * visits:
+            return False
+        own = sum(
+            len(self.view.calls.get(one, {}).get(callee, NOBODY).arrivals) for one in callers for callee in callees
+        )
+        if opened is not None and opened <= KEPT * own:
+            return True
+        if self._lost(callers, callees):
+            return False
+        return True if opened is not None and opened <= KEPT * visits else None
 
     def _pool(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> dict[str, Any]:
         known = self.view.topology
