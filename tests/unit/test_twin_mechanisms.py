@@ -166,6 +166,24 @@ def test_calls_over_kept_connections_wait_beside_the_accept_queue_and_not_withou
     assert checked.passed, checked.off
 
 
+def test_the_callers_whose_calls_are_as_many_as_the_connections_open_one_for_each(tmp_path: Path) -> None:
+    """Nothing is lost, and a server counts the connections of all its callers together."""
+    kept = {"gate": True, "web": False, "shop": False}
+    rates = {"gate": 150.0, "web": 40.0, "shop": 55.0}
+    tiers = {
+        name: {"workers": 50, "calls": {"app": {"kept": keeps, "pool": 20 if keeps else 0}}}
+        for name, keeps in kept.items()
+    }
+    pages = {name: {"at": {name: {"compute": "100 us", "calls": {"part": 1}}}} for name in kept}
+    loads = {
+        name: {"kind": "poisson", "rate": rate, "interaction": name, "entry": name} for name, rate in rates.items()
+    }
+    parts = {"part": {"at": {"app": {"compute": "1 ms"}}}}
+    run = recorded(tmp_path, tiers=tiers | {"app": {"workers": 30}}, interactions=pages | parts, workloads=loads)
+    found = twin.learn(run)
+    assert {name: found.experiment.tiers[name].calls["app"].kept for name in kept} == kept
+
+
 def test_the_workers_of_a_caller_are_no_pool(tmp_path: Path) -> None:
     """Each of thirty workers waits for one call, so thirty calls are open for as long as the server behind stalls."""
     tiers = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, combinations
 from typing import Any, get_args
 
 import numpy as np
@@ -32,6 +33,8 @@ LIGHT_QUEUE = 65535
 """The default of asynchronous servers."""
 BEYOND = 1.1
 """A few more than fit may seem to be inside: connections open and close within the moment of a packet."""
+CALLERS_MOST = 10
+"""Of more callers, some set has any number of calls."""
 OPENED, KEPT = 0.9, 0.5
 """Connections for each visit: almost one, if each visit opens its own; at most half of one, if connections are kept.
 Between them, callers may differ."""
@@ -145,6 +148,10 @@ class Limits:
         opened = sum(count.established for count in counts if count) if visits and all(counts) else None
         if opened is not None and opened >= OPENED * visits:
             return False
+        openers = [self._openers(callee) for callee in callees]
+        opening = {caller in found for found in openers for caller in callers}
+        if all(openers) and len(opening) == 1:
+            return not opening.pop()
         own = sum(
             len(self.view.calls.get(one, {}).get(callee, NOBODY).arrivals) for one in callers for callee in callees
         )
@@ -153,6 +160,18 @@ class Limits:
         if self._lost(callers, callees):
             return False
         return True if opened is not None and opened <= KEPT * visits else None
+
+    def _openers(self, callee: str) -> frozenset[str]:
+        """The callers whose calls together are as many as the connections that were opened to a server, so that each of
+        them opens one for each call, and the others keep theirs; empty if none or several sets of callers are."""
+        count = self.view.connections.servers.get(callee)
+        made = {caller: len(of[callee].arrivals) for caller, of in self.view.calls.items() if callee in of}
+        if count is None or not 2 <= len(made) <= CALLERS_MOST:
+            return frozenset()
+        sets = chain.from_iterable(combinations(made, size) for size in range(1, len(made) + 1))
+        off = {one: abs(count.established - sum(made[caller] for caller in one)) for one in sets}
+        near = [one for one, by in off.items() if by <= (1 - OPENED) * count.established]
+        return frozenset(near[0]) if len(near) == 1 else frozenset()
 
     def _pool(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> dict[str, Any]:
         known = self.view.topology
