@@ -17,7 +17,6 @@ from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.ledger import (
     account,
-    bursts,
     choices,
     groups,
     limits,
@@ -29,6 +28,7 @@ from tailrace.diagnosis.ledger import (
 )
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
+from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.spans import spans
 
 S, MS = 1_000_000_000, 1_000_000
@@ -248,17 +248,14 @@ def test_a_visit_that_waits_for_a_connection_does_not_take_long_by_itself() -> N
     assert in_calls[:4].tolist() == [20 * MS, 24 * MS, 40 * MS, 44 * MS]
 
 
-def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:
-    random = np.random.default_rng(1)
-    usual = np.sort(random.uniform(0, 30 * S, 6000)).astype(np.int64)
-    counts = np.bincount(usual // STEP_NS, minlength=3000)
-    assert bursts._stretches(counts, 2.0, bursts.FEWEST) == [], "chance alone"
-    counts[1000] += 200
-    (found,) = bursts._stretches(counts, 2.0, bursts.FEWEST)
-    assert found[0] <= 1000 < found[1]
-    batch = np.concatenate((np.arange(20) * 5 * MS, np.full(200, 50 * MS)))
-    gone = bursts._without_turn(np.sort(batch), 2.0)
-    assert 180 <= len(gone) <= 205
+def test_a_request_that_is_inside_when_a_trial_begins_exists_there() -> None:
+    seen, found = drawn_up(system(Slow("app", 4.0, 5.4)))
+    begin = 4 * S + 100 * MS
+    visits = Removable.of(seen, found).between(begin, 8 * S).visits
+    sent = found.recorded.sent_by_client[visits]
+    before = visits[sent < begin]
+    assert len(before) > 0
+    assert (found.recorded.departure[found.recorded.root[before]] > begin + S).all()
 
 
 def test_while_a_pause_stops_a_server_a_neighbour_takes_nothing_from_it() -> None:

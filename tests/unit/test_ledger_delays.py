@@ -7,6 +7,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import path
+from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.score import score
 
@@ -78,6 +80,15 @@ def with_a_small_pool(table: Table) -> Table:
     return table
 
 
+def with_long_visits(table: Table) -> Table:
+    """Sixty visits wait in the database at any time, for 0.2 s each."""
+    for name in ("query", "write"):
+        table["interactions"][name]["at"]["db"]["wait"] = "0.2 s"
+    table["tiers"]["app"] |= {"workers": 200, "calls": {"db": {"kept": True, "pool": 200}}}
+    table["tiers"]["web"]["workers"] = 200
+    return table
+
+
 def with_reports(table: Table, size: int, wait: str, every: str) -> Table:
     """Batches of requests that wait in the database, each for a long time."""
     table["interactions"] |= {
@@ -111,6 +122,7 @@ SYSTEMS = {
     "reports hold a loop": with_reports(on_a_loop(shop()), 30, "0.7 s", "20 s"),
     "reports hold a pool": with_reports(with_one_pool_for_replicas(shop()), 150, "0.7 s", "30 s"),
     "db stops": shop(stall("freeze", "db", "1.0 s")),
+    "db stops while many are inside": with_long_visits(shop(stall("freeze", "db", "1.0 s"), writes=0.1)),
     "app stops": shop(stall("freeze", "app", "0.9 s")),
 }
 
@@ -154,7 +166,10 @@ def test_what_holds_up_visits_is_reported_and_right_by_simulating_without(name: 
     assert found.wrong == 0
 
 
-@pytest.mark.parametrize("name", ["db stops", "app stops", "a loop stops", "db stops behind a small pool"])
+STOPS = "db stops", "db stops while many are inside", "app stops", "a loop stops", "db stops behind a small pool"
+
+
+@pytest.mark.parametrize("name", STOPS)
 def test_a_server_that_stops_and_refuses_connections_is_no_lossy_path_and_no_lock(name: str) -> None:
     found = shares(simulated(name))
     assert found.get("freeze", 0.0) >= 0.9
@@ -193,6 +208,23 @@ def test_a_counter_whose_clock_is_behind_still_shows_that_the_queue_refused(monk
     assert "packet-loss" not in shares(Early(simulated("app stops")))
     assert sum(map(len, found)) > 100
     assert all(one.all() for one in found)
+
+
+def test_an_attempt_that_was_lost_before_the_queue_refused_others_was_not_refused() -> None:
+    """The server refuses others from 2 to 4 s. The first request is lost at 1 s and comes at 4 s; the second is lost at
+    0.5 s and again at 2.5 s; the third is lost at 2 s."""
+    steps = Steps.of(np.array([[0, 10_000 * MS]]))
+    refusals = SimpleNamespace(interval_ns=50 * MS)
+    counts = np.zeros(1000)
+    counts[200:400] = 1.0
+    seen: Any = SimpleNamespace(view=SimpleNamespace(refusals_of=lambda _: [refusals]), at=lambda _: counts)
+    columns: Any = SimpleNamespace(
+        steps=steps,
+        sent=np.array([1000, 500, 2000]) * MS,
+        arrival=np.array([4000, 6500, 5000]) * MS,
+        lost=np.array([1, 2, 1]),
+    )
+    assert path._refused(seen, "app", columns, np.arange(3)).tolist() == [False, True, True]
 
 
 def test_the_ends_of_a_lossy_path_are_named() -> None:

@@ -283,6 +283,38 @@ def test_others_wait_behind_a_visit_from_when_they_came_though_they_get_a_place_
     assert places._heavy(replace(here(begin, end), came=came, name=name, labels=labels)).nonzero()[0].tolist() == [100]
 
 
+@pytest.mark.parametrize(("stalls", "found"), [(1, 0), (2, 2)], ids=["chance", "no chance"])
+def test_visits_that_wait_for_their_turn_after_a_call_may_come_before_the_one_that_keeps_the_loop(
+    stalls: int, found: int
+) -> None:
+    """In each stall, three pages came before the report and leave after it. One such stall may be chance."""
+    first, later = np.arange(200) * 10 * MS, 2010 * MS + np.arange(40) * 10 * MS
+    came = np.concatenate((first, [1980 * MS, 1985 * MS, 1990 * MS, 2000 * MS], later))
+    end = np.concatenate((first + 4 * MS, 3001 * MS + np.arange(3) * MS, [3000 * MS], 3004 * MS + np.arange(40) * MS))
+    name = (np.arange(len(came)) == 203).astype(np.uint32)
+    times = [(one + stall * 10_000 * MS) for one in (came, end) for stall in range(stalls)]
+    whole = here(np.concatenate(times[:stalls]), np.concatenate(times[stalls:]))
+    named = replace(whole, name=np.tile(name, stalls), labels=np.array(["page", "report"]))
+    assert int(places._heavy(named).sum()) == found
+
+
+def test_a_visit_that_waited_behind_one_with_a_name_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _simulated("computes")
+    seen = tables.look(run, 50 * MS)
+    slow = vlrt.find(seen, None)
+    columns = recorded.record(seen, slow)
+    assert columns is not None
+    pages = np.flatnonzero((columns.server == columns.number["app"]) & columns.names.are("query"))[:1]
+    assert len(pages) == 1
+    heavy = places._heavy
+    monkeypatch.setattr(places, "_heavy", lambda here: heavy(here) | np.isin(here.rows, pages))
+    found = account.draw_up(Seen(seen, slow, columns.steps), columns)
+    charged = found.losses["own-work", "app"].visits
+    assert charged is not None
+    assert len(charged) == 2
+    assert not np.isin(pages, charged).any()
+
+
 def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     """Visits of one server that are all called the same."""
     n = len(begin)

@@ -5,6 +5,7 @@
 //! network    the programs at given capacities: arrivals, waiting, drops and departures
 //! accepting  when a server takes visits out of its accept queue
 //! calls      which candidate receives a call, and the wait for a connection
+//! path       packets that were lost on their way
 //! choice     the candidates that balancers choose
 //! section    some of the visits of a network, as a smaller network
 //! ```
@@ -18,6 +19,7 @@ mod calls;
 mod capacity;
 mod choice;
 mod network;
+mod path;
 mod program;
 mod section;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::capacity::Grid;
 use super::choice::{Chooser, Choosing};
+use super::path::{caller, Paths};
 use super::program::{Program, Step, Visits};
 
 /// How a server serves, and the most that it holds (0: any number).
@@ -94,11 +95,13 @@ impl Network {
         held: &Held,
     ) -> Outcome {
         let mut state = State::new(self, capacity, choosing, held);
+        let waits = |visit: usize| {
+            usize::try_from(self.follows[visit]).is_ok_and(|before| sent[before] < NEVER)
+        };
+        state.paths = Paths::of(&self.visits, held, sent, waits);
         let mut roots = Vec::new();
         for (visit, &time) in sent.iter().enumerate() {
-            let waits =
-                usize::try_from(self.follows[visit]).is_ok_and(|before| sent[before] < NEVER);
-            if self.visits.parent[visit] < 0 && time < NEVER && !waits {
+            if self.visits.parent[visit] < 0 && time < NEVER && !waits(visit) {
                 match self.pools.get(self.pool[visit] as usize) {
                     // A call whose parent is not known needs a connection as the others do.
                     Some(_) => state.at(time, Event::Sends(visit as u32)),
@@ -212,6 +215,7 @@ pub(super) struct State<'a> {
     pub(super) place: Vec<u32>,
     pub(super) pool: Vec<u32>,
     pub(super) choosers: Vec<Chooser>,
+    paths: Paths,
 }
 
 impl<'a> State<'a> {
@@ -257,6 +261,7 @@ impl<'a> State<'a> {
                 .zip(&net.choices)
                 .map(|(choosing, candidates)| Chooser::of(choosing, candidates.len()))
                 .collect(),
+            paths: Paths::default(),
         }
     }
 
@@ -295,13 +300,24 @@ impl<'a> State<'a> {
         self.at(arrives, Event::Arrives(visit));
     }
 
-    /// When the first attempt arrives.
+    /// When the first attempt arrives. A visit that is sent when it was recorded loses its own packet. Others lose one
+    /// if the path loses packets at that time.
     fn is_sent(&mut self, visit: u32, now: i64) -> i64 {
         let i = visit as usize;
         self.out.sent[i] = now;
-        let late = self.held.late.get(i).copied().unwrap_or(0);
-        let takes = if late > 0 { late } else { self.net.latency(i) };
-        now.saturating_add(takes)
+        let late = if self.is_moved(i) {
+            let caller = caller(&self.net.visits, &self.place, i);
+            self.paths.loses((caller, self.place[i]), now)
+        } else {
+            self.held.late.get(i).copied().filter(|&late| late > 0)
+        };
+        now.saturating_add(late.unwrap_or_else(|| self.net.latency(i)))
+    }
+
+    /// Whether a visit may be sent at another time than in the recording.
+    fn is_moved(&self, i: usize) -> bool {
+        let before = usize::try_from(self.net.follows[i]).ok();
+        self.net.visits.parent[i] >= 0 || before.is_some_and(|b| self.next_of[b] == i as u32)
     }
 
     fn arrives(&mut self, visit: u32, now: i64) {
@@ -415,7 +431,12 @@ impl<'a> State<'a> {
         let next = self.next_of[i];
         if next != NOBODY {
             let think = self.net.visits.sent[next as usize] - self.net.visits.departure[i];
-            self.attempts(next, now.saturating_add(think.max(0)));
+            let then = now.saturating_add(think.max(0));
+            if self.paths.is_empty() {
+                self.attempts(next, then);
+            } else {
+                self.at(then, Event::Sends(next));
+            }
         }
         let Ok(parent) = u32::try_from(self.net.visits.parent[i]) else {
             return;

@@ -28,6 +28,18 @@ impl Visits {
         self.server.is_empty()
     }
 
+    /// The visit that a client sent, for which this one was made. Callers that call each other in a circle have none.
+    pub fn root(&self, visit: usize) -> Option<usize> {
+        let mut at = visit;
+        for _ in 0..self.len() {
+            match usize::try_from(self.parent[at]) {
+                Ok(parent) => at = parent,
+                Err(_) => return Some(at),
+            }
+        }
+        None
+    }
+
     /// Whether all columns have the same length, and each number is one of `servers` or one of
     /// `groups`.
     pub fn hold_together(&self, servers: usize, groups: usize) -> bool {

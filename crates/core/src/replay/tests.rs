@@ -427,6 +427,21 @@ fn a_packet_that_is_late_arrives_later_and_a_pause_holds_the_worker() {
 }
 
 #[test]
+fn a_path_loses_the_packets_of_those_that_come_when_it_loses_packets() {
+    let times = [(100, 310), (400, 1410), (320, 330), (450, 460)];
+    let mut system = System::of(visits(&times), vec![one_core()]);
+    (system.follows[1], system.follows[3]) = (0, 2);
+    (system.visits.arrival[1], system.visits.start[1]) = (1400 * MS, 1400 * MS);
+    system.held_up.late = vec![0, 1000 * MS, 0, 0];
+    let as_it_was = system.run(&[stopped(100, 300)], &[stopped(100, 300)], &[]);
+    assert_close(as_it_was.arrival[1], 1400 * MS);
+    assert_close(as_it_was.arrival[3], 450 * MS);
+    let without = system.run(&[stopped(100, 300)], &[full()], &[]);
+    assert_close(without.arrival[1], 200 * MS);
+    assert_close(without.arrival[3], 1450 * MS);
+}
+
+#[test]
 fn columns_that_do_not_fit_are_noticed() {
     let mut found = calling([1, 1]);
     assert!(found.hold_together(2, 1));

@@ -270,12 +270,13 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     rest = 1.0 - account.capacity[number] - taken
     queue = seen.view.own_queue(server, account.recorded.steps.middles)
     high = float(np.percentile(queue[calm > 0], 99)) if calm.any() else 0.0
-    lacking = (
-        (begin, end, float(rest[begin:end].sum()) * STEP_NS)
-        for begin, end in _stretches((queue > max(high, 1.0)) | _silent(seen, server), JOINED)
-    )
-    long = [stretch for stretch in lacking if stretch[2] > SHORTEST_NS]
-    if not long:
+    silent = _silent(seen, server)
+    long = _lacking(rest, (queue > max(high, 1.0)) | silent)
+    # Many visits that are inside at once do not all stay by chance, however much their service demands vary.
+    still = [
+        one for own in seen.view.series(server, "cpu_busy")[:1] for one in _lacking(rest, silent & seen.unused(own))
+    ]
+    if not long and not still:
         return
     kept, sure = np.zeros(len(rest)), np.zeros(len(rest))
     cores, known = limits.cores_of(seen.view, server), 1.0 - prior[number] - taken
@@ -287,6 +288,8 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
         whole = min(lacked, excess / cores + float(known[begin:end].sum()) * STEP_NS)
         if whole > max(chance, SHORTEST_NS):
             sure[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
+    for begin, end, _ in still:
+        kept[begin:end] = 1.0
     rest = np.where((rest >= LEAST_LOSS) & ~_waits(seen, account, server, free), np.clip(rest, 0.0, 1.0), 0.0) * kept
     for cause, part in _names(seen, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
         # If a server used no CPU, samples show that it was slow.
@@ -295,6 +298,12 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
             if cause == lock.CAUSE:
                 account.losses.setdefault((cause, server), Loss(took, place=lock.VISITS))
+
+
+def _lacking(rest: Shares, mask: NDArray[np.bool_]) -> list[tuple[int, int, float]]:
+    """Return the stretches in which the server lacked more than `SHORTEST_NS`, each with what it lacked."""
+    found = ((begin, end, float(rest[begin:end].sum()) * STEP_NS) for begin, end in _stretches(mask, JOINED))
+    return [stretch for stretch in found if stretch[2] > SHORTEST_NS]
 
 
 def _silent(seen: Seen, server: str) -> NDArray[np.bool_]:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
-from math import log, sqrt
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.ledger import silences, systems
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.queues import Stays, Times
 from tailrace.units import SECOND
 
 Mask = NDArray[np.bool_]
@@ -55,14 +56,41 @@ def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> T
     asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
     roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
-    steps = _loaded(recorded, roots)
-    held_back, theirs = _held_back(recorded, repeated, steps)
+    clients = _Clients.of(recorded, repeated, _loaded(recorded, roots))
     parts = chain(((roots, FEWEST),), ((part, FEWEST_HEAVY) for part in _heavy(recorded, calm, roots)))
-    found = (
-        _beyond(recorded, calm, part, steps, held_back * int(np.isin(part, theirs).sum()), least)
-        for part, least in parts
-    )
+    found = (_beyond(recorded, calm, part, clients, least) for part, least in parts)
     return np.unique(np.concatenate(list(found)))
+
+
+@dataclass(frozen=True)
+class _Clients:
+    """Clients that send a request after the answer to the one before, and pause between. While such a client waits, it
+    sends nothing."""
+
+    asked: Times
+    """These are their requests. Repeated ones do not count, because no pause precedes them."""
+    pausing: Shares
+    """So many of them pause in each step until the last request of the recording. They pause while they wait for
+    nothing, also after their last answer."""
+
+    @classmethod
+    def of(cls, recorded: Recorded, repeated: Times, steps: int) -> _Clients:
+        later = np.setdiff1d(np.flatnonzero(recorded.follows >= 0), repeated)
+        clients = np.unique(recorded.client[later])
+        theirs = np.flatnonzero(np.isin(recorded.client, clients))
+        middles = np.arange(steps) * STEP_NS + STEP_NS // 2
+        waiting = Stays.of(recorded.sent[theirs], _until(recorded, theirs)).queue(middles)
+        return cls(np.setdiff1d(theirs, repeated), np.maximum(len(clients) - waiting, 0.0))
+
+
+def _until(recorded: Recorded, requests: Times) -> Times:
+    """Return until when the clients of these requests waited: until the answer, or until they sent the next one."""
+    order = np.lexsort((recorded.sent[requests], recorded.client[requests]))
+    sent, client = recorded.sent[requests][order], recorded.client[requests][order]
+    until = recorded.departure[requests].copy()
+    same = client[1:] == client[:-1]
+    until[order[:-1][same]] = np.minimum(until[order[:-1][same]], sent[1:][same])
+    return until
 
 
 def _loaded(recorded: Recorded, roots: Times) -> int:
@@ -87,71 +115,52 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     yield from (roots[order[begin:end]] for begin, end in zip(first.tolist(), last.tolist(), strict=True))
 
 
-def _beyond(recorded: Recorded, calm: Mask, roots: Times, steps: int, held_back: float, least: int) -> Times:
+def _beyond(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients, least: int) -> Times:
     """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
-    sent = recorded.sent[roots]
+    sent, steps = recorded.sent[roots], len(clients.pausing)
+    theirs = np.isin(roots, clients.asked)
     counts = np.bincount(recorded.steps.at(sent), minlength=len(recorded.steps))[:steps]
-    per_step = _usual(calm, counts, held_back)
+    in_turn = np.bincount(recorded.steps.at(sent[theirs]), minlength=len(recorded.steps))[:steps]
+    its = calm[:steps]
+    usual = _rate(its, counts - in_turn, np.ones(steps)) + _rate(its, in_turn, clients.pausing) * clients.pausing
     found = [
-        roots[first + _without_turn(sent[first:last], per_step)]
-        for begin, end in _stretches(counts, per_step, least)
+        roots[first + _without_turn(sent[first:last], usual)]
+        for begin, end in _stretches(counts, usual, least)
         for first, last in [np.searchsorted(sent, (begin * STEP_NS, end * STEP_NS)).tolist()]
     ]
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def _usual(calm: Mask, counts: Times, held_back: float) -> float:
-    """Return how many requests would be sent in a step without any burst. The number is the highest of three: the mean
-    in calm time; the mean over all steps, because this many may come evenly; and the number that clients would send if
-    none had to wait."""
-    its = calm[: len(counts)]
-    in_calm = counts[its].mean() if its.sum() * STEP_NS >= SECOND else 0.0
-    return float(max(in_calm, counts.mean() + held_back))
+def _rate(calm: Mask, counts: Times, by: Shares) -> float:
+    """Return how many requests are sent in a step for each of those that can send one (`by`). The number is the higher
+    of that in calm time and that of all steps, because so many may come evenly."""
+    in_calm = counts[calm].sum() / max(by[calm].sum(), 1.0) if calm.sum() * STEP_NS >= SECOND else 0.0
+    return float(max(in_calm, counts.sum() / max(by.sum(), 1.0)))
 
 
-def _held_back(recorded: Recorded, repeated: Times, steps: int) -> tuple[float, Times]:
-    """Return how many more requests a step would hold if no client had to wait, for each request of a client that
-    waits; and return these requests. Such a client sends its next request after the answer to the one before. N clients
-    that pause for Z send N / Z. They pause while they wait for nothing, so pauses that end after the recording count,
-    too. A client that only repeats requests makes no pause."""
-    later = np.setdiff1d(np.flatnonzero(recorded.follows >= 0), repeated)
-    clients = np.unique(recorded.client[later])
-    theirs = np.flatnonzero(np.isin(recorded.client, clients))
-    asked = np.setdiff1d(theirs, repeated)
-    whole = len(clients) * steps * STEP_NS
-    pauses = max(whole - _waited(recorded, theirs, steps), STEP_NS)
-    return max(len(clients) * STEP_NS / pauses - 1 / steps, 0.0), asked
-
-
-def _waited(recorded: Recorded, requests: Times, steps: int) -> float:
-    """Return for how long the clients of these requests waited in these steps: until the answer, or until they sent the
-    next request."""
-    order = requests[np.lexsort((recorded.sent[requests], recorded.client[requests]))]
-    until, client = recorded.departure[order].copy(), recorded.client[order]
-    same = client[1:] == client[:-1]
-    until[:-1][same] = np.minimum(until[:-1], recorded.sent[order[1:]])[same]
-    return float((np.minimum(until, steps * STEP_NS) - recorded.sent[order]).sum())
-
-
-def _stretches(counts: Times, usual: float, least: int) -> list[tuple[int, int]]:
+def _stretches(counts: Times, usual: Shares, least: int) -> list[tuple[int, int]]:
     """Return the stretches of steps in which far more requests came than usual. Each has its first step, the step after
     its last, and at least `least` requests. Requests that make up for those that were missing just before did not come
     beyond the usual number."""
-    missing = _missing(counts, usual)
+    missing, sums = _missing(counts, usual), _sums(usual)
     found: list[tuple[int, int]] = []
     walk, top, begin, at = 0.0, 0.0, 0, 0
-    for step, count in enumerate(counts.tolist()):
+    for step, (count, expected) in enumerate(zip(counts.tolist(), usual.tolist(), strict=True)):
         if walk <= 0.0:
             walk, top, begin, at = 0.0, 0.0, step, step
-        walk += count - usual * DRIFT
+        walk += count - expected * DRIFT
         if walk > top:
             top, at = walk, step
         if walk <= top / 2 or step == len(counts) - 1:
             more = int(counts[begin : at + 1].sum()) - missing[begin]
-            if top > missing[begin] and more >= least and _is_more(more, usual * DRIFT * (at + 1 - begin)):
+            if top > missing[begin] and more >= least and _is_more(more, DRIFT * (sums[at + 1] - sums[begin])):
                 found.append((begin, at + 1))
             walk = 0.0
     return found
+
+
+def _sums(values: Times | Shares) -> Shares:
+    return np.concatenate(([0.0], np.cumsum(values)))
 
 
 def _is_more(count: float, usual: float) -> bool:
@@ -160,27 +169,27 @@ def _is_more(count: float, usual: float) -> bool:
     return count > usual and count * log(count / max(usual, TINY)) - count + usual >= SIGMAS**2 / 2
 
 
-def _missing(counts: Times, usual: float) -> Shares:
+def _missing(counts: Times, usual: Shares) -> Shares:
     """Return how many requests were missing just before each step. It is 0 where chance makes as many of the usual
     rate."""
-    sums = np.concatenate(([0.0], np.cumsum(counts)))
+    came, due = _sums(counts), _sums(usual)
     found = np.zeros(len(counts))
     for steps in LULLS:
-        few = usual * steps - (sums[steps:-1] - sums[: -1 - steps])
-        found[steps:] = np.maximum(found[steps:], np.where(few > LULL_SIGMAS * sqrt(usual * steps), few, 0.0))
+        expected = due[steps:-1] - due[: -1 - steps]
+        few = expected - (came[steps:-1] - came[: -1 - steps])
+        found[steps:] = np.maximum(found[steps:], np.where(few > LULL_SIGMAS * np.sqrt(expected), few, 0.0))
     return found
 
 
-def _without_turn(sent: Times, usual: float) -> Times:
+def _without_turn(sent: Times, usual: Shares) -> Times:
     """Return the requests that came before it was their turn at the usual rate (a token bucket that holds those of
     50 ms)."""
-    if not len(sent):
-        return np.empty(0, dtype=np.int64)
-    most = 5.0 * usual
-    tokens, last, found = most, int(sent[0]), []
-    for i, time in enumerate(sent.tolist()):
-        tokens = min(tokens + (time - last) / STEP_NS * usual, most)
-        last = time
+    due = np.interp(sent, np.arange(len(usual) + 1) * STEP_NS, _sums(usual))
+    most = 5.0 * usual[np.minimum(sent // STEP_NS, len(usual) - 1)]
+    tokens, last, found = np.inf, 0.0, []
+    for i, (now, most_now) in enumerate(zip(due.tolist(), most.tolist(), strict=True)):
+        tokens = min(tokens + now - last, most_now)
+        last = now
         if tokens >= 1.0:
             tokens -= 1.0
         else:

@@ -88,8 +88,8 @@ class Held:
 
     by_turn: bool
     """One was served after the other while others waited. Collections that follow one another look the same."""
-    named: bool
-    """Their names identify them, because no visit of these names is short."""
+    named: Mask
+    """The name of each visit identifies it, because no visit of that name is short."""
 
     @property
     def filled(self) -> bool:
@@ -99,8 +99,8 @@ class Held:
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
         begin, end = self.begin[mine], self.end[mine]
-        visits, names, work = self.visits[mine], self.names[mine], self.work[mine]
-        return replace(self, visits=visits, begin=begin, end=end, names=names, work=work)
+        visits, names, work, named = self.visits[mine], self.names[mine], self.work[mine], self.named[mine]
+        return replace(self, visits=visits, begin=begin, end=end, names=names, work=work, named=named)
 
     @cached_property
     def most(self) -> int:
@@ -174,7 +174,7 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
         heavy[rows[found]] = True
         if found.any():
             one = _held(here, found)
-            held |= {recorded.servers[number]: one} if one.named or one.filled else {}
+            held |= {recorded.servers[number]: one} if one.named.any() or one.filled else {}
     return held
 
 
@@ -217,7 +217,7 @@ def _held(here: _Here, heavy: Mask) -> Held:
     work = here.work[heavy] * (end - begin) / np.maximum(end - here.begin[heavy], 1)
     lulls = _lulls(here, heavy, begin)
     short = np.unique(here.name[~here.is_long])
-    named = not np.isin(here.name[heavy], short).any()
+    named = ~np.isin(here.name[heavy], short)
     turn = bool((_in_turn(here, here.is_long)[heavy] > 0).any())
     names = here.labels[here.name[heavy]]
     return Held(here.rows[heavy], begin, end, names, own, work, lulls, places, here.rows, start, turn, named)
@@ -394,7 +394,7 @@ def _in_turn(here: _Here, long: Mask) -> Shares:
 
 
 def _named(here: _Here, long: Mask) -> Mask:
-    """Return which visits meet three conditions: their interaction is never short, they are the first that others
+    """Return which visits meet three conditions: their interaction is never short, they are among the first that others
     waited behind, and they are so rare that chance does not put them there."""
     names, which, count = np.unique(here.name, return_inverse=True, return_counts=True)
     always = np.bincount(which, weights=long) == count
@@ -406,27 +406,32 @@ def _named(here: _Here, long: Mask) -> Mask:
     for kind in np.flatnonzero(always).tolist():
         rare = float(count[count <= count[kind]].sum()) / len(long)
         mine = which == kind
-        if rare ** _stalls(here, np.flatnonzero(mine), others) <= CHANCE:
+        if float(np.prod(np.minimum(rare * _ranks(here, np.flatnonzero(mine), others), 1.0))) <= CHANCE:
             found |= mine
     return found
 
 
-def _stalls(here: _Here, mine: Times, others: Mask) -> int:
-    """Count the stalls in which others waited behind one of these visits. By the middle of such a visit, every visit
-    that came before it had left, and another had come. The first of those that came after it left with it or later.
-    Those that came within a twentieth of its time do not count: a server that reads from many connections may begin
-    with another."""
+def _ranks(here: _Here, mine: Times, others: Mask) -> Times:
+    """Return the rank of one of these visits in each stall in which others waited behind it. It has the first rank if
+    every visit that came before it had left by its middle. On an event loop, visits that came before it wait with it
+    for the turn that they need after a call, and have the ranks before its own. Another visit had come by then. The
+    first of those that came after it left with it or later. Those that came within a twentieth of its time do not count
+    as later: a server that reads from many connections may begin with another."""
     order = np.argsort(here.came[others], kind="stable")
     begin, end = here.came[others][order], here.end[others][order]
-    last_before = np.maximum.accumulate(np.concatenate(([-NEVER], end)))
     first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
     next_begin = np.concatenate((begin, [NEVER]))
     lasted = here.lasted[mine]
     middle, slack = here.begin[mine] + lasted // 2, (lasted * ALIKE).astype(np.int64)
     at, later = (np.searchsorted(begin, here.begin[mine] + more, "right") for more in (0, slack))
-    in_front = (last_before[at] <= middle) & (next_begin[at] <= middle)
-    in_front &= first_after[later] >= here.end[mine] - slack
-    return len(spans(np.column_stack((here.begin[mine], here.end[mine]))[in_front]))
+    left = np.searchsorted(np.sort(end), middle, "right")
+    rank = 1 + np.maximum(at - left, 0)
+    counts = (next_begin[at] <= middle) & (first_after[later] >= here.end[mine] - slack)
+    begins, ends = here.begin[mine][counts], here.end[mine][counts]
+    stalls = spans(np.column_stack((begins, ends)))
+    found = np.full(len(stalls), len(here.rows))
+    np.minimum.at(found, np.searchsorted(stalls[:, 0], begins, "right") - 1, rank[counts])
+    return found
 
 
 def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:

@@ -18,9 +18,12 @@ from tailrace.diagnosis.ledger.policies import RECORDED
 from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
+from tailrace.units import SECOND
 
 BURST, BALANCER, RETRIES = bursts.CAUSE, choices.CAUSE, retries.CAUSE
 IN_TURN = "turns"
+STAYS_NS = SECOND
+"""A section begins four seconds before the time without calm. Requests that leave soon after hold nothing then."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,15 @@ class Removable:
         return Trial(self, np.arange(len(account.recorded.sent)), account.replay.whole(), 0, chooses_again=False)
 
     def between(self, begin: int, end: int, *, resent: bool = False) -> Trial:
-        """Return a trial of the requests that were sent in this time, with all visits for them. With `resent`, requests
-        that were lost before and arrived in this time belong to it, too: they are sent when they were sent again."""
+        """Return a trial of the requests that were sent in this time, with all visits for them. Requests that were
+        inside before, and for a second after it begins, belong to it, because they may hold places. With `resent`,
+        requests that were lost before and arrived in this time belong to it, too: they are sent when they were sent
+        again."""
         recorded = self.account.recorded
-        came = recorded.arrival[recorded.root] if resent else recorded.sent_by_client
-        visits = np.flatnonzero((came >= begin) & (recorded.sent_by_client <= end))
+        arrived, left = recorded.arrival[recorded.root], recorded.departure[recorded.root]
+        came = arrived if resent else recorded.sent_by_client
+        stays = (arrived < begin) & (left > begin + STAYS_NS)
+        visits = np.flatnonzero(((came >= begin) | stays) & (recorded.sent_by_client <= end))
         first = min(begin // STEP_NS, len(recorded.steps) - 1)
         again = any(policy != RECORDED for policy in self.account.routes.policy)
         section = self.account.replay.section(visits, first)

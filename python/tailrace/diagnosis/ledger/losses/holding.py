@@ -28,7 +28,9 @@ NAMES = 16
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     """Return the visits that held places of the server, if they mostly computed, or mostly did not (`computing`)."""
     held = _of_kind(seen, server, computing)
-    if held is None or not (held.named if computing else held.filled):
+    if held is not None and computing:
+        held = held.only(held.named) if held.named.any() else None
+    if held is None or not (computing or held.filled):
         return None
     if held.by_turn and not seen.view.series(server, "cpu_busy"):
         return None  # It is not known whether the visits computed meanwhile.
@@ -45,7 +47,7 @@ def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
     """Return the visits without calls that held places of the server and did not compute. Their names identify them, so
     each of them takes that long, however fast the server is."""
     held = _of_kind(seen, server, computing=False)
-    if held is None or not held.named or not seen.view.series(server, "cpu_busy"):
+    if held is None or not held.named.all() or not seen.view.series(server, "cpu_busy"):
         return None
     rows = held.visits[~np.isin(held.visits, recorded.parent)]
     return Delays(rows, recorded.departure[rows] - recorded.start[rows], late=False) if len(rows) else None

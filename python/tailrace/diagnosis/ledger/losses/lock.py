@@ -104,7 +104,8 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
         if passed is None:
             continue
         overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
-        if not (overdue >= LEAST or (taken and share ** len(waited) <= CHANCE)):
+        only_mine = taken and share ** len(waited) <= CHANCE and not _any_inside(recorded, others, end)
+        if not (overdue >= LEAST or only_mine):
             continue
         if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end):
             found.append((waited, np.maximum(end - work - since, 0)))
@@ -122,6 +123,11 @@ def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Tim
     if (came & ~passed).sum() > STUCK * number or (number and np.median(took[passed]) > usual):
         return None
     return recorded.departure[others[passed]]
+
+
+def _any_inside(recorded: Recorded, others: Times, end: int) -> bool:
+    """Return whether visits of other kinds were inside at the end, too: then workers took visits of all kinds."""
+    return bool(((recorded.start[others] < end) & (recorded.departure[others] >= end)).any())
 
 
 def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end: int) -> bool:
