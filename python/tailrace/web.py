@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import time
@@ -15,7 +16,7 @@ from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Reque
 
 BODY_S = 600.0
 """An answer is read for so long at most: a server may send a byte now and then."""
-_SAID_BYTES_MAX = 500
+_SAID_BYTES_MAX, _SAID_S = 500, 10.0
 _PART_BYTES = 1 << 20
 
 
@@ -24,11 +25,36 @@ class _NoRedirects(HTTPRedirectHandler):
         """The user chose the server. It may not name another one, which would get the password and the content."""
 
 
+class _Limit:
+    """The time until which a connection must have done its work; then nothing more comes from it. The timeout of a
+    socket counts for each of its packets, and a server may send one byte in each."""
+
+    def __init__(self, descriptor: int, left_s: float) -> None:
+        self._late = False
+        # It is of its own, because a socket of TLS must not be shut down by another thread.
+        self._beside = socket.socket(fileno=os.dup(descriptor))
+        self._timer = Timer(max(left_s, 0.0), self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self) -> None:
+        self._late = True
+        with suppress(OSError), self._beside:
+            self._beside.shutdown(socket.SHUT_RDWR)
+
+    def stop(self) -> bool:
+        """Whether the time was over before."""
+        self._timer.cancel()
+        self._timer.join()
+        self._beside.close()
+        return self._late
+
+
 class _Patient(HTTPConnection):
     """A connection whose timeout counts for connecting, the handshake of TLS, all of a request, and the headers of its
-    answer together. The timeout of a socket counts for each of its packets, and a server may send one byte in each."""
+    answer together."""
 
-    _timer: Timer | None = None
+    _limit: _Limit | None = None
     _late = False
 
     def connect(self) -> None:
@@ -37,7 +63,7 @@ class _Patient(HTTPConnection):
 
         def created(*words: Any) -> socket.socket:
             made: socket.socket = create(*words)
-            self._begin(made, cast(float, self.timeout) - (time.monotonic() - begin))
+            self._limit = _Limit(made.fileno(), cast(float, self.timeout) - (time.monotonic() - begin))
             return made
 
         connection._create_connection = created
@@ -47,6 +73,8 @@ class _Patient(HTTPConnection):
             self._stop()
             self._say_if_late()
             raise
+        finally:
+            connection._create_connection = create
 
     def getresponse(self) -> HTTPResponse:
         try:
@@ -59,28 +87,14 @@ class _Patient(HTTPConnection):
         self._stop()
         super().close()
 
-    def _begin(self, made: socket.socket, left_s: float) -> None:
-        # It is of its own, because a socket of TLS must not be shut down by another thread.
-        beside = socket.socket(fileno=os.dup(made.fileno()))
-        self._timer = Timer(max(left_s, 0.0), self._end, (beside,))
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _end(self, beside: socket.socket) -> None:
-        self._late = True
-        with suppress(OSError), beside:
-            beside.shutdown(socket.SHUT_RDWR)
+    def _stop(self) -> None:
+        limit, self._limit = self._limit, None
+        if limit is not None:
+            self._late = limit.stop()
 
     def _say_if_late(self) -> None:
         if self._late:
             raise TimeoutError("timed out")
-
-    def _stop(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-            [beside] = timer.args
-            beside.close()
 
 
 class _Secure(_Patient, HTTPSConnection):
@@ -110,19 +124,21 @@ def answer(request: Request, timeout_s: float) -> HTTPResponse:
 def body(answer: HTTPResponse, most: int, most_s: float = BODY_S) -> bytes:
     """The content of an answer, at most so many bytes. Raises OSError if the answer ends before its end, or has not
     ended after `most_s` seconds."""
-    parts, end = list[bytes](), time.monotonic() + most_s
-    left = most if answer.length is None else min(most, answer.length)
+    content, left = io.BytesIO(), most if answer.length is None else min(most, answer.length)
+    if not left:
+        return b""
+    limit = _Limit(answer.fileno(), most_s)
     try:
         while left and (part := answer.read1(min(left, _PART_BYTES))):
-            parts.append(part)
-            left -= len(part)
-            if time.monotonic() > end:
-                raise TimeoutError(f"the answer has not ended after {most_s:.0f} s")
+            left -= content.write(part)
     except HTTPException as error:
         raise OSError("the answer ends early") from error
+    finally:
+        if limit.stop() and left:
+            raise TimeoutError(f"the answer has not ended after {most_s:.0f} s")
     if left and answer.length is not None:
         raise OSError("the answer ends early")
-    return b"".join(parts)
+    return content.getvalue()
 
 
 def below(url: str, path: str) -> str:
@@ -135,7 +151,7 @@ def said(error: HTTPError) -> str:
     """What an answer says that is no success: its code, and where it redirects to, or the first line of its text."""
     elsewhere = error.headers.get("Location")
     content = b""
-    with suppress(OSError, HTTPException):
-        content = error.read(_SAID_BYTES_MAX)
+    with suppress(OSError):
+        content = body(cast(HTTPResponse, error.fp), _SAID_BYTES_MAX, _SAID_S)
     line = content.decode("utf-8", "replace").partition("\n")[0]
     return f"{error.code}: it redirects to {elsewhere}" if elsewhere else f"{error.code}: {line}"

@@ -558,6 +558,17 @@ def test_the_page_has_each_incident_and_its_failure_is_reported_once(tmp_path: P
     assert said == ["the page of incidents could not be written: no room"]
 
 
+def test_a_folder_without_room_for_the_page_is_reported_and_ends_no_hub(tmp_path: Path) -> None:
+    """The folder is gone."""
+    said = list[str]()
+    one = Hub(Desk(tmp_path, 60, 10), said.append)
+    one.page = incidents.Page(tmp_path / "absent")
+    for look in (one.page.write, one.page.write, one.page.wait):
+        one._look_at_page(look)
+    [sentence] = said
+    assert "absent" in sentence
+
+
 def test_recordings_that_are_none_are_kept_and_listed_as_not_explained(tmp_path: Path) -> None:
     folder, said, port = tmp_path / "incidents", tmp_path / "said.txt", free_port()
     said.touch()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tailrace import sim
 from tailrace.advise import advise, sampling
 from tailrace.advise.advice import Advice
+from tailrace.advise.outcomes import NOTHING
 from tailrace.advise.prediction import of_part, predict
-from tailrace.advise.ranking import on_all
+from tailrace.advise.ranking import _surge, on_all
 from tailrace.advise.recordings import twin_of
 from tailrace.advise.trials import Trials
 from tailrace.dataset import Dataset
 from tailrace.experiment import from_table, traces
 from tailrace.twin import cutting
+from tailrace.units import SECOND
 
 CLOSED = {"kind": "closed", "clients": 150, "think": "1.5 s", "interaction": "page"}
 STALLED: dict[str, Any] = {
@@ -97,6 +101,28 @@ def _all(found: Advice, number: int, trials: Trials) -> float:
 
 def _holds(low: float | None, high: float | None, mean: float) -> bool:
     return low is not None and high is not None and low <= mean <= high
+
+
+def test_the_files_of_a_part_are_none_of_the_twin(tmp_path: Path) -> None:
+    """Whatever its entries are called."""
+    rows = pl.DataFrame({"time": np.arange(200_000) / 1000})
+    names = [f"requests-{entry}.parquet" for entry in ("web", "web-part", "part-web")]
+    kept = np.array([[second, second + 2] for second in range(0, 200, 4)]) * SECOND
+    twin: Any = SimpleNamespace(kept=kept, arrivals=dict.fromkeys(names, rows), losses={})
+    sample = sampling.drawn(twin, np.repeat(kept[:, 0] + SECOND, 9), NOTHING, tmp_path)
+    assert set(sample.files) == set(names)
+    written = set(sample.files.values())
+    assert len(written) == 3
+    assert not written & set(names)
+
+
+def test_a_surge_of_a_part_may_differ_by_the_noise_of_what_was_simulated() -> None:
+    def ends_with(count: int, weight: float) -> Any:
+        return SimpleNamespace(vlrt=0, parts=[0, count], weight=weight)
+
+    for last, recovers in ((76, True), (84, False)):
+        quiet: Any = SimpleNamespace(first=ends_with(40, 4.0))
+        assert _surge(quiet, ends_with(last, 4.0)).recovers == recovers
 
 
 def test_a_recording_of_few_requests_has_no_part(recorded: Dataset, tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tailrace.cli import warm as forking
-from tailrace.hub.warm import Warm
+from tailrace.hub.warm import Warm, _Forked
 from tailrace.watch import incidents
 
 SERVER = Path(__file__).parents[1] / "golden" / "hub" / "server"
@@ -65,19 +66,41 @@ def test_a_command_is_started_anew_if_what_forks_it_is_killed(warm: Warm, tmp_pa
     assert run(warm.started, tmp_path, "--version")[0] == 0
 
 
+@contextmanager
+def endless(start: incidents.Start, folder: Path) -> Iterator[incidents.Command]:
+    """A command that does not end by itself."""
+    words = ("receive", f"--out={folder / 'run'}", "--listen=127.0.0.1:0")
+    with (folder / "out").open("wb") as out, (folder / "why_not").open("wb") as why_not:
+        yield start(words, out, why_not)
+
+
 def test_a_command_can_be_killed(warm: Warm, tmp_path: Path) -> None:
     """With what it has started: its group is its own."""
-    fifo = tmp_path / "packets.pcap"
-    os.mkfifo(fifo)
-    with (tmp_path / "out").open("wb") as out, (tmp_path / "why_not").open("wb") as why_not:
-        running = warm.started(("diagnose", "--quiet", "--", str(fifo)), out, why_not)
+    with endless(warm.started, tmp_path) as running:
         with pytest.raises(subprocess.TimeoutExpired):
             running.wait(0.01)
         while b"\n" not in running._said:  # type: ignore[attr-defined]
             running.poll()
         running.kill()
         assert running.wait(GENEROUS_S) == -signal.SIGKILL
-    assert not list(tmp_path.glob("run*"))
+
+
+def test_a_command_can_be_killed_before_it_has_begun(warm: Warm, tmp_path: Path) -> None:
+    """What forks it still loads the libraries."""
+    with endless(warm.started, tmp_path) as running:
+        running.kill()
+        assert running.wait(GENEROUS_S) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("said", [b"x\n", b"\xff\n", b"-1\n", b"\n"])
+def test_a_command_that_says_nonsense_has_failed(said: bytes, tmp_path: Path) -> None:
+    """Its work holds the pipe, and reads what strangers wrote."""
+    told, ended = os.pipe()
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "why_not").open("wb") as why_not:
+        running = _Forked((), out, why_not, told)
+        os.write(ended, b"1\n" + said)
+        os.close(ended)
+        assert running.wait(GENEROUS_S) == 1
 
 
 def test_it_waits_for_its_commands_before_it_ends(tmp_path: Path) -> None:
@@ -109,6 +132,15 @@ def test_it_ends_when_nobody_asks(warm: Warm, tmp_path: Path) -> None:
     assert warm._asked is not None
     warm._asked.close()
     assert process.wait(GENEROUS_S) == 0
+
+
+def test_it_has_no_threads_that_a_forked_command_would_miss(warm: Warm, tmp_path: Path) -> None:
+    """Polars begins one, which sleeps until something is written out of memory."""
+    run(warm.started, tmp_path, "--version")
+    assert warm._process is not None
+    threads = Path(f"/proc/{warm._process.pid}/task")
+    others = [thread for thread in threads.iterdir() if thread.name != str(warm._process.pid)]
+    assert {(thread / "comm").read_text().strip() for thread in others} <= {"polars-ooc-clea"}
 
 
 def test_what_a_diagnosis_needs_is_loaded_before() -> None:

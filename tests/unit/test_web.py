@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request
 
@@ -25,7 +27,11 @@ REFUSAL = b"HTTP/1.1 500 no\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nonly a pa
 
 @contextmanager
 def server(
-    content: bytes, drips: int = 0, stop: threading.Event | None = None, first: bytes = b"HTTP/1.1 200 OK\r\n"
+    content: bytes,
+    drips: int = 0,
+    stop: threading.Event | None = None,
+    first: bytes = b"HTTP/1.1 200 OK\r\n",
+    drip: bytes = b"a: b\r\n",
 ) -> Iterator[str]:
     """Answers each connection with `content` and closes it; before that, `drips` headers come one by one after what
     comes `first`."""
@@ -41,7 +47,7 @@ def server(
                     for _ in range(drips):
                         if stop is not None and stop.wait(DRIP_S):
                             break
-                        one.sendall(b"a: b\r\n")
+                        one.sendall(drip)
                     one.sendall(content)
                     one.shutdown(socket.SHUT_WR)
                     one.recv(1 << 16)
@@ -70,13 +76,38 @@ def test_an_answer_in_time_is_read_as_long_as_it_takes() -> None:
         assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
 
 
-def test_a_body_that_drips_has_a_total_time() -> None:
-    """Each of its bytes comes long before the timeout of a packet."""
+@pytest.mark.parametrize("headers", ["Content-Length: 1000", "Transfer-Encoding: chunked", "Connection: close"])
+def test_a_body_that_drips_has_a_total_time(headers: str) -> None:
+    """Each of its bytes comes long before the timeout of a packet. Of chunks, the size of the first has no end."""
     stop = threading.Event()
-    with server(b"", 90, stop, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") as url:
+    with server(b"", 90, stop, f"HTTP/1.1 200 OK\r\n{headers}\r\n\r\n".encode(), b"0") as url:
         with web.answer(Request(url, b"{}"), 60) as answer, pytest.raises(OSError, match="has not ended"):
             web.body(answer, 1000, 5 * DRIP_S)
         stop.set()
+    assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+
+
+def test_what_a_refusal_says_has_a_total_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_SAID_S", 5 * DRIP_S)
+    stop = threading.Event()
+    with server(b"", 90, stop, b"HTTP/1.1 500 no\r\nContent-Length: 1000\r\n\r\n", b"0") as url:
+        with pytest.raises(HTTPError) as refused:
+            web.answer(Request(url, b"{}"), 60)
+        assert web.said(refused.value) == "500: "
+        stop.set()
+
+
+def test_an_answer_in_tiny_chunks_takes_no_more_memory_than_its_content() -> None:
+    chunks = 60_000
+    content = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2\r\nab\r\n" * chunks + b"0\r\n\r\n"
+    with server(content) as url, web.answer(Request(url, b"{}"), 60) as answer:
+        tracemalloc.start()
+        try:
+            assert web.body(answer, 1 << 20) == b"ab" * chunks
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 10 * chunks
 
 
 def test_a_handshake_that_drips_has_a_total_time() -> None:

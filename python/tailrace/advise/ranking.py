@@ -181,9 +181,9 @@ def _bottleneck(base: Effect, after: Effect) -> str:
 
 def _surge(quiet: Effect, surged: Outcome) -> Surge:
     """More load for a third of the run. It recovers if the last sixth has no more VLRT than without the surge, within
-    three standard deviations of a Poisson count."""
-    last = quiet.first.parts[-1]
-    return Surge(surged.vlrt, surged.parts[-1] <= last + NOISE * sqrt(last + 1))
+    three standard deviations of a Poisson count, of which each request counts `weight` times."""
+    last, weight = quiet.first.parts[-1], quiet.first.weight
+    return Surge(surged.vlrt, surged.parts[-1] <= last + NOISE * sqrt(weight * (last + weight)))
 
 
 def ranked(found: Sequence[Ranked]) -> list[Ranked]:

@@ -101,7 +101,7 @@ def drawn(twin: Twin, vlrt: Times, rest: Rest, folder: Path) -> Sample:
     parts = {name: _of(rows, kept[np.union1d(chosen, calm)]) for name, rows in twin.arrivals.items()}
     if not all(map(len, parts.values())):
         return ALL
-    files = {name: f"{Path(name).stem}-part.parquet" for name in parts}
+    files = {name: f"part-{name}" for name in parts}  # those of the twin begin otherwise
     for name, rows in parts.items():
         tables.write(rows, folder / files[name])
     simulated = round(weight * sum(map(len, parts.values())))

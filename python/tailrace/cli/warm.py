@@ -89,11 +89,11 @@ def _become(parent: int, words: list[str], out: int, why_not: int, ended: int) -
 
         main()
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0
+        code = end.code if isinstance(end.code, int) else bool(end.code)
         raise
     finally:
         if os.getpid() == own:  # `main` returns in a second process, too
-            os.write(ended, f"{code}\n".encode())
+            os.write(ended, f"{code:d}\n".encode())
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Hub:
             server.stop()
         while self.explaining:
             self._look()
-        self._say_of_page(self.page.wait())
+        self._look_at_page(self.page.wait)
         self.warm.close()
 
     def _look(self) -> None:

@@ -19,7 +19,8 @@ from tailrace.watch.incidents import Command
 _LOOK_S = 0.02
 _LINES_MAX = 64
 _SINGLE = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "background_thread:false"}
-"""NumPy and Polars begin no threads when they are loaded: threads do not survive a fork."""
+"""NumPy and the memory of Polars begin no threads when they are loaded: threads do not survive a fork. Polars itself
+begins one (`polars-ooc-cleaner`), which sleeps."""
 
 
 class Warm:
@@ -84,7 +85,7 @@ class _Forked:
         self._told = told
         self._said = b""
         self._anew: Command | None = None
-        self._killed = False
+        self._killed = self._to_kill = False
         self.returncode: int | None = None
         os.set_blocking(told, False)
 
@@ -102,28 +103,27 @@ class _Forked:
         return code
 
     def kill(self) -> None:
+        self._killed = self._to_kill = True
         self.poll()
-        process, _, ended = self._said.decode().partition("\n")
-        if self._anew is not None:
-            self._anew.kill()
-        elif process and not ended:
-            with suppress(ProcessLookupError):
-                os.killpg(int(process), signal.SIGKILL)
-        self._killed = True
 
     def _read(self) -> None:
+        """The first line is the process id. The work writes the second, and may be in the hands of a stranger."""
         try:
             read = os.read(self._told, _LINES_MAX)
         except BlockingIOError:
-            return
-        self._said += read
-        _, _, code = self._said.decode().partition("\n")
-        if code.endswith("\n"):
-            self._end(int(code))
-        elif not read and self._killed:
-            self._end(-signal.SIGKILL)
-        elif not read:
+            read = None
+        self._said = (self._said + (read or b""))[:_LINES_MAX]
+        process, _, code = self._said.partition(b"\n")
+        if b"\n" in code:
+            self._end(int(code) if code.strip().isdigit() else 1)
+        elif read == b"" and not self._killed:
             self._again()
+        elif read == b"":
+            self._end(-signal.SIGKILL)
+        elif self._to_kill and b"\n" in self._said:
+            self._to_kill = False
+            with suppress(ProcessLookupError):
+                os.killpg(int(process), signal.SIGKILL)
 
     def _again(self) -> None:
         for file in (self._out, self._why_not):
@@ -137,6 +137,8 @@ class _Forked:
             self._end(1)
 
     def _ask(self, anew: Command) -> None:
+        if self._killed:
+            anew.kill()
         if (code := anew.poll()) is not None:
             self._end(code)
 

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -170,12 +170,13 @@ class Page:
     def _begin(self) -> None:
         self._wanted = False
         self._began = time.monotonic()
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (`_ended` closes it)
+        words = ("incidents", "--quiet", "--", str(self._folder))
         try:
-            with Path(os.devnull).open("wb") as nowhere:
-                self._process = self._start(("incidents", "--quiet", "--", str(self._folder)), nowhere, self._said)
+            with ExitStack() as on_error, Path(os.devnull).open("wb") as nowhere:
+                self._said = on_error.enter_context(tempfile.TemporaryFile(dir=self._folder))
+                self._process = self._start(words, nowhere, self._said)
+                on_error.pop_all()  # `_ended` closes it
         except OSError as error:
-            self._said.close()
             raise cannot_write(self._folder, error) from error
 
     def _ended(self) -> str:
