@@ -26,6 +26,8 @@ TRACE_SPANS = 500_000
 """Spans of one trace."""
 SPAN_TEXTS = 1 << 18
 """Different texts of all spans that are read together: services, interactions, statuses, peers and hosts."""
+NAMES_CHARACTERS = 32 * MIB
+"""Characters of the different texts of all spans, or of the different names of a file: 128 for each of so many."""
 NAMES = 20_000
 """Different names in a column of a table."""
 CALLERS = 1_000_000

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -134,6 +135,33 @@ def test_a_log_with_too_many_names_loses_no_visit(tmp_path: Path, monkeypatch: p
         assert len(names) <= MOST
         assert "(other)" in names
         assert any("(other)" in note for note in run.manifest.notes)
+
+
+@pytest.mark.parametrize("form", [otlp, jaeger, zipkin, flat])
+def test_long_names_together_have_a_bound_and_lose_no_visit(
+    form: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = form(tmp_path / "traces.json")
+    for module in (stays, spans_columns):
+        monkeypatch.setattr(module, "NAMES_CHARACTERS", 200)
+    run = readers.read(path)
+    found = counted(run)
+    assert sum(found.values()) == len(NAMES)
+    assert 0 < sum(map(len, found.keys() - {"(other)"})) <= 200
+    [note] = [note for note in run.manifest.notes if "(other)" in note]
+    assert f"{found['(other)']} visits" in note
+    assert not run.manifest.lost
+
+
+def test_the_bound_of_all_names_holds_in_both_ways_to_add_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    added = [stays.Stay("web", T, T, T + n, "ok", interaction=f"{n:040}") for n in range(10)]
+    monkeypatch.setattr(stays, "NAMES_CHARACTERS", 200)
+    some = stays.Stays()
+    assert [some.add(one) for one in added] == list(range(10))
+    assert some.nameless == 6
+    columns = {name: np.full(10, T) for name in ("sent", "arrival", "departure")}
+    texts = {name: pl.Series([getattr(one, name) for one in added]) for name in ("server", "interaction", "status")}
+    assert stays.Stays().add_all(columns, texts | {"caller": pl.Series([""] * 10)}) is None
 
 
 def test_a_server_after_too_many_others_is_no_other_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

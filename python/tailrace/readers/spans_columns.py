@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace import _core
-from tailrace.bounds import NAME_CHARACTERS, NAMES, SPAN_TEXTS
+from tailrace.bounds import NAME_CHARACTERS, NAMES, NAMES_CHARACTERS, SPAN_TEXTS
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found
 from tailrace.readers.spans import NUMBERED, Kind, Span, Waits, interaction_of_label, status_of_outcome
@@ -49,6 +49,7 @@ class Spans:
         self.parts = Parts(scratch, most)
         self._count = 0
         self._texts: dict[str, int] = {"": 0}
+        self._characters = 0
         self._of = {what: {0} for what in _NAMED}
         """The numbers of the texts that name servers, interactions and statuses."""
         self._cached: dict[str, int] = {}
@@ -102,9 +103,11 @@ class Spans:
     def _code(self, name: str, text: str) -> int:
         code = self._texts.get(text)
         if code is None:
-            if len(text) > NAME_CHARACTERS or len(self._texts) >= SPAN_TEXTS:
+            characters = self._characters + len(text)
+            if len(text) > NAME_CHARACTERS or len(self._texts) >= SPAN_TEXTS or characters > NAMES_CHARACTERS:
                 return 0 if name == "host" else NAMELESS
             code = self._texts[text] = len(self._texts) + 1
+            self._characters = characters
         known = self._of.get("server" if name in ("service", "peer") else name)
         if known is not None and code not in known:
             # Of the interactions, the rarest lose their names when all are counted (`stays.common_names`).

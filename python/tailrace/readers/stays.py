@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace import _core
-from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, SPAN_TEXTS, YEAR_NS
+from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, NAMES_CHARACTERS, SPAN_TEXTS, YEAR_NS
 from tailrace.readers import attempts, room
 from tailrace.readers.source import Found
 
@@ -48,6 +48,7 @@ class Stays:
     def __init__(self) -> None:
         self._numbers = array("q")
         self._names: dict[str, int] = {"": 0}
+        self._characters = 0
         self._of_column = tuple({"", OTHER} for _ in _TEXTS)
         self.most = room.samples() // _BYTES_PER_SAMPLE_PER_STAY
         self.damaged = 0
@@ -75,7 +76,7 @@ class Stays:
         self.nameless += nameless
         for named, text in zip(self._of_column, texts, strict=True):
             named.add(text)
-        self._numbers.extend([self._names.setdefault(text, len(self._names)) for text in texts])
+        self._numbers.extend([self._number(text) for text in texts])
         self._numbers.extend((stay.sent, stay.arrival, stay.departure, stay.drops))
         known = (stay.parent, stay.bytes_out, stay.downstream_ns)
         self._numbers.extend([-1 if value is None else value for value in known])
@@ -88,13 +89,14 @@ class Stays:
         possible = possible_times(columns["sent"], columns["arrival"], columns["departure"])
         texts = [names[name].fill_null("") for name in _TEXTS]
         different = [column.unique(maintain_order=True) for column in texts]
-        fits = all(map(self._all_nameable, _TEXTS, different))
+        new = {text for column in different for text in column} - self._names.keys()
+        fits = all(map(self._all_nameable, _TEXTS, different)) and self._have_room(new)
         if not fits or not possible.all() or len(self) + len(possible) > self.most:
             return None
         for known, column in zip(self._of_column, different, strict=True):
             known.update(column)
-        for text in sorted({text for column in different for text in column} - self._names.keys()):
-            self._names[text] = len(self._names)
+        for text in sorted(new):
+            self._number(text)
         coded = [
             column.replace_strict(of_all, [self._names[text] for text in of_all], return_dtype=pl.Int64)
             for column, of_all in zip(texts, different, strict=True)
@@ -125,12 +127,23 @@ class Stays:
 
     def _nameable(self, column: str, name: str) -> bool:
         known = self._of_column[_TEXTS.index(column)]
-        return name in known or (len(known) < _MOST[column] and len(name) <= NAME_CHARACTERS)
+        fits = len(known) < _MOST[column] and len(name) <= NAME_CHARACTERS
+        return name in known or (fits and (name in self._names or self._have_room((name,))))
 
     def _all_nameable(self, column: str, names: pl.Series) -> bool:
         known = self._of_column[_TEXTS.index(column)]
         new = [name for name in names if name not in known]
         return len(known) + len(new) < _MOST[column] and all(len(name) <= NAME_CHARACTERS for name in new)
+
+    def _have_room(self, names: Collection[str]) -> bool:
+        return self._characters + sum(map(len, names)) <= NAMES_CHARACTERS
+
+    def _number(self, text: str) -> int:
+        number = self._names.get(text)
+        if number is None:
+            number = self._names[text] = len(self._names)
+            self._characters += len(text)
+        return number
 
     def into(self, found: Found, name: str, *, visits: bool = True, routes: Collection[str] = ()) -> None:
         """Put the tables into `found`; without `visits` the requests alone. The names of `routes` keep rare words."""
@@ -230,6 +243,6 @@ def about_others(visits: int) -> list[str]:
     if not visits:
         return []
     return [
-        f"requests have more than {NAMES:,} names, or names of more than {NAME_CHARACTERS:,} characters: {visits:,} "
-        f"visits with the rarest or longest names are called {OTHER}"
+        f"requests have more than {NAMES:,} names, or names of more than {NAME_CHARACTERS:,} characters (or "
+        f"{NAMES_CHARACTERS:,} together): {visits:,} visits with the rarest, longest or last names are called {OTHER}"
     ]
