@@ -138,7 +138,12 @@ def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
 
     def differs(twin: object, run: object) -> Gate:
         seen = Outcome(10, (), {}, {}, {})  # type: ignore[arg-type]
-        rows = (Compared("longest queue of app", "20", "3", False, "workers of app in topology.toml"),)
+        workers = "workers of app in topology.toml"
+        rows = (
+            Compared("longest queue of app", "20", "3", False, workers),
+            Compared("longest queue of db", "9", "3", False, "workers of db in topology.toml"),
+            Compared("drops of app", "5", "0", False, workers),
+        )
         return Gate(rows, seen, (seen, seen, seen))
 
     monkeypatch.setattr(recordings, "gate", differs)
@@ -146,6 +151,8 @@ def test_a_twin_that_does_not_repeat_its_recording_is_refused_with_the_reasons(
         advise.advise(folder, tmp_path / "advice")
     assert refused.value.reasons == (
         "longest queue of app: 20 recorded, 3 reproduced; this would help: workers of app in topology.toml",
+        "longest queue of db: 9 recorded, 3 reproduced; this would help: workers of db in topology.toml",
+        "drops of app: 5 recorded, 0 reproduced; the same would help as for: longest queue of app",
     )
 
 

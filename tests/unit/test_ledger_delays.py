@@ -222,9 +222,13 @@ def test_an_attempt_that_was_lost_before_the_queue_refused_others_was_not_refuse
         steps=steps,
         sent=np.array([1000, 500, 2000]) * MS,
         arrival=np.array([4000, 6500, 5000]) * MS,
-        lost=np.array([1, 2, 1]),
+        lost=np.array([1, 2, 1], np.uint8),
+        schedule=(2000 * MS, 6000 * MS),
     )
     assert path._refused(seen, "app", columns, np.arange(3)).tolist() == [False, True, True]
+    columns.sent, columns.arrival = np.array([100, 4100]) * MS, np.array([3100, 9100]) * MS
+    columns.lost, columns.schedule = np.array([3, 5], np.uint8), tuple(second * 1000 * MS for second in range(1, 6))
+    assert path._refused(seen, "app", columns, np.arange(2)).tolist() == [True, False], "linear (Linux 6.5)"
 
 
 def test_the_ends_of_a_lossy_path_are_named() -> None:

@@ -95,9 +95,9 @@ def test_a_command_can_be_killed_before_it_has_begun(warm: Warm, tmp_path: Path)
 @pytest.mark.parametrize("said", [b"x\n", b"\xff\n", b"-1\n", b"\n"])
 def test_a_command_that_says_nonsense_has_failed(said: bytes, tmp_path: Path) -> None:
     """Its work holds the pipe, and reads what strangers wrote."""
-    told, ended = os.pipe()
+    heard, ended = os.pipe()
     with (tmp_path / "out").open("wb") as out, (tmp_path / "why_not").open("wb") as why_not:
-        running = _Forked((), out, why_not, told)
+        running = _Forked((), out, why_not, heard)
         os.write(ended, b"1\n" + said)
         os.close(ended)
         assert running.wait(GENEROUS_S) == 1

@@ -164,12 +164,13 @@ def _refuse(run: Dataset, checked: Gate) -> None:
 
 
 def _said_once(rows: Iterable[Compared]) -> Iterator[Compared]:
-    """The rows, of which each names a datum that no row before it named."""
-    said: set[str] = set()
+    """The rows; where an earlier one names the same datum, a row names that one instead."""
+    said: dict[str, str] = {}
     for row in rows:
-        yield replace(row, why="the same would help") if row.datum in said and not row.why else row
+        first = said.get(row.datum)
+        yield replace(row, why=f"the same would help as for: {first}") if first and not row.why else row
         if row.datum:
-            said.add(row.datum)
+            said.setdefault(row.datum, row.what)
 
 
 def _spread(checked: Gate) -> float:

@@ -34,13 +34,13 @@ class Warm:
     def started(self, words: Sequence[str], out: IO[bytes], why_not: IO[bytes]) -> Command:
         message = json.dumps(list(words)).encode()
         for _ in range(2):
-            told, ended = os.pipe()
+            heard, ended = os.pipe()
             try:
                 asked = self._asked or self._begin()
                 socket.send_fds(asked, [message], [out.fileno(), why_not.fileno(), ended])
-                return _Forked(words, out, why_not, told)
+                return _Forked(words, out, why_not, heard)
             except OSError:  # it has ended since the last command
-                os.close(told)
+                os.close(heard)
                 self.close()
             finally:
                 os.close(ended)
@@ -79,15 +79,15 @@ class Warm:
 class _Forked:
     """A command in a process that was forked. If that ends without a word, the command is started anew by itself."""
 
-    def __init__(self, words: Sequence[str], out: IO[bytes], why_not: IO[bytes], told: int) -> None:
+    def __init__(self, words: Sequence[str], out: IO[bytes], why_not: IO[bytes], heard: int) -> None:
         self._words = words
         self._out, self._why_not = os.fdopen(os.dup(out.fileno()), "wb"), os.fdopen(os.dup(why_not.fileno()), "wb")
-        self._told = told
+        self._heard = heard
         self._said = b""
         self._anew: Command | None = None
         self._killed = self._to_kill = False
         self.returncode: int | None = None
-        os.set_blocking(told, False)
+        os.set_blocking(heard, False)
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -109,7 +109,7 @@ class _Forked:
     def _read(self) -> None:
         """The first line is the process id. The work writes the second, and may be in the hands of a stranger."""
         try:
-            read = os.read(self._told, _LINES_MAX)
+            read = os.read(self._heard, _LINES_MAX)
         except BlockingIOError:
             read = None
         self._said = (self._said + (read or b""))[:_LINES_MAX]
@@ -144,6 +144,6 @@ class _Forked:
 
     def _end(self, code: int) -> None:
         self.returncode = code
-        os.close(self._told)
+        os.close(self._heard)
         self._out.close()
         self._why_not.close()
