@@ -44,12 +44,12 @@ def find(seen: Seen, server: str) -> Loss | None:
 def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
     """Return which of these visits lost an attempt while the kernel counted drops. It counts a drop some time after the
     packet was sent. The clock of the samples may be off by as much as one of them lasts. The schedule says when
-    the last attempt that was lost was sent; the one after it arrived."""
+    the last attempt that was lost was sent: the one after it arrived."""
     edges = np.concatenate(([0], np.cumsum(_counts(seen, server))))
     interval = max(series.interval_ns for series in seen.view.refusals_of(server))
-    sent, attempts = recorded.sent[late], np.array((0, *recorded.schedule))
-    last_lost = attempts[np.minimum(recorded.lost[late].astype(np.int64) - 1, len(attempts) - 1)]
-    lost = sent + np.minimum(last_lost, recorded.arrival[late] - sent)
+    sent, took = recorded.sent[late], recorded.arrival[late] - recorded.sent[late]
+    repeated = np.searchsorted(recorded.schedule, took + REPEATED_NS, "right")
+    lost = sent + np.array((0, *recorded.schedule))[np.maximum(repeated - 1, 0)]
     first, last = recorded.steps.at(sent - interval), recorded.steps.at(lost + interval + REPEATED_NS)
     return np.asarray(edges[last + 1] > edges[first])
 
