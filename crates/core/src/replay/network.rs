@@ -111,7 +111,9 @@ impl Network {
         }
         for (visit, &before) in self.follows.iter().enumerate() {
             if let (Ok(before), true) = (usize::try_from(before), sent[visit] < NEVER) {
-                state.next_of[before] = visit as u32;
+                if waits(visit) {
+                    state.next_of[before] = visit as u32;
+                }
             }
         }
         // The first attempts of roots are known from the beginning. Among the events, they would

@@ -23,7 +23,8 @@ from tailrace.units import SECOND
 BURST, BALANCER, RETRIES = bursts.CAUSE, choices.CAUSE, retries.CAUSE
 IN_TURN = "turns"
 STAYS_NS = SECOND
-"""A section begins four seconds before the time without calm. Requests that leave soon after hold nothing then."""
+"""A section begins in calm time, or when queues are short. Requests that leave soon after it begins hold nothing when
+an episode begins."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class Removable:
 
     def between(self, begin: int, end: int, *, resent: bool = False) -> Trial:
         """Return a trial of the requests that were sent in this time, with all visits for them. Requests that were
-        inside before, and for a second after it begins, belong to it, because they may hold places. With `resent`,
-        requests that were lost before and arrived in this time belong to it, too: they are sent when they were sent
-        again."""
+        inside before, and for a second after it begins, belong to it, because they may hold places. What they computed
+        before it is not known, so they compute all of it in this time. With `resent`, requests that were lost before
+        and arrived in this time belong to it, too: they are sent when they were sent again."""
         recorded = self.account.recorded
         arrived, left = recorded.arrival[recorded.root], recorded.departure[recorded.root]
         came = arrived if resent else recorded.sent_by_client
