@@ -8,15 +8,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+from ledgers import shares
+from plans import made
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import tables, vlrt
 from tailrace.diagnosis.ledger import bursts, retries, systems
 from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.experiment import from_table
 
+S, MS = 1_000_000_000, 1_000_000
 CLOSED = {"kind": "closed", "clients": 300, "think": "2 s", "start": "thinking", "interaction": "page"}
 STALL = {"kind": "freeze", "place": "web", "at": "8 s", "for": "1.5 s"}
 
@@ -97,7 +102,7 @@ def test_requests_that_make_up_for_missing_ones_are_no_burst(missing: int, found
     counts = np.full(400, 10)
     counts[200 - missing // 10 : 200] = 0
     counts[200] += 150
-    stretches = bursts._stretches(counts, 10.0, bursts.FEWEST)
+    stretches = bursts._stretches(counts, np.full(400, 10.0), bursts.FEWEST)
     beyond_usual = sum(int(counts[begin:end].sum()) - 10 * (end - begin) for begin, end in stretches)
     assert beyond_usual == pytest.approx(found, abs=15)
 
@@ -119,3 +124,55 @@ def test_servers_that_share_no_request_are_of_different_systems() -> None:
         ways=dict.fromkeys((("f", "d"), ("d", "b"), ("a", "e"))),
     )
     assert systems.of(recorded).tolist() == [1, 1, 1, 0, 0, 2]
+
+
+def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:
+    random = np.random.default_rng(1)
+    usual = np.sort(random.uniform(0, 30 * S, 6000)).astype(np.int64)
+    counts, two = np.bincount(usual // STEP_NS, minlength=3000), np.full(3000, 2.0)
+    assert bursts._stretches(counts, two, bursts.FEWEST) == [], "chance alone"
+    counts[1000] += 200
+    (found,) = bursts._stretches(counts, two, bursts.FEWEST)
+    assert found[0] <= 1000 < found[1]
+    batch = np.concatenate((np.arange(20) * 5 * MS, np.full(200, 50 * MS)))
+    gone = bursts._without_turn(np.sort(batch), two)
+    assert 180 <= len(gone) <= 205
+
+
+def surging(**clients: object) -> dict[str, Any]:
+    """700 clients of web and db pause for 2 s in the mean, and db can serve 500/s."""
+    return {
+        "seed": 4,
+        "duration": "40 s",
+        "ramp": "3 s",
+        "tiers": {
+            "web": {"kind": "async", "backlog": 16, "calls": {"db": {"kept": False, "pool": 0}}},
+            "db": {"kind": "sync", "workers": 40, "backlog": 16},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.5 ms", "calls": {"query": 1}}}},
+            "query": {"at": {"db": {"compute": "2 ms"}}},
+        },
+        "workloads": {"users": {"clients": 700, "think": "2 s", "interaction": "page", "entry": "web"} | clients},
+    }
+
+
+def test_clients_that_pause_shorter_are_a_burst_although_many_wait_and_send_nothing(tmp_path: Path) -> None:
+    found = shares(made(surging(index_of_dispersion=400), tmp_path / "run"))
+    assert found["workload-burst"] >= 0.8
+
+
+def test_clients_that_wait_for_a_server_that_stopped_are_no_burst(tmp_path: Path) -> None:
+    stop = {"kind": "freeze", "place": "db", "at": "8 s", "every": "11 s", "for": "0.8 s"}
+    found = shares(made(surging() | {"stalls": [stop]}, tmp_path / "run"))
+    assert found["freeze"] >= 0.9
+    assert "workload-burst" not in found
+
+
+def test_clients_that_do_not_pause_are_no_burst(tmp_path: Path) -> None:
+    """Each sends a request as soon as it has an answer, and 800 of them are more than db can serve in a second."""
+    table = surging(clients=800, think="0 s")
+    table["tiers"]["db"] = {"kind": "async", "backlog": 1000}
+    run = made(table, tmp_path / "run")
+    assert run.requests().select((pl.col("end") - pl.col("sent") > S).sum()).collect().item() > 1000
+    assert "workload-burst" not in shares(run)

@@ -32,6 +32,9 @@ FEWEST = 8
 """Fewer requests at once are no burst: a page of one user sends as many."""
 FEWEST_HEAVY = 3
 """Two heavy requests at once are no burst: a user who clicks twice sends as many."""
+FEW_PAUSE = 0.1
+"""If fewer than a tenth of the clients pause, the system holds the others, and they send when they get an answer. Then
+pauses say little about the number of requests, so at least a tenth counts."""
 TINY = 1e-9
 """The usual number of requests of a kind that never comes counts as this number, because zero has no logarithm."""
 LULL_SIGMAS = 2.0
@@ -72,6 +75,9 @@ class _Clients:
     pausing: Shares
     """So many of them pause in each step until the last request of the recording. They pause while they wait for
     nothing, also after their last answer."""
+    ready: Shares
+    """So many of them count as pausing for the usual number. All of them count where some repeat requests, because then
+    it is not known when a client gave up and began to pause."""
 
     @classmethod
     def of(cls, recorded: Recorded, repeated: Times, steps: int) -> _Clients:
@@ -80,7 +86,9 @@ class _Clients:
         theirs = np.flatnonzero(np.isin(recorded.client, clients))
         middles = np.arange(steps) * STEP_NS + STEP_NS // 2
         waiting = Stays.of(recorded.sent[theirs], _until(recorded, theirs)).queue(middles)
-        return cls(np.setdiff1d(theirs, repeated), np.maximum(len(clients) - waiting, 0.0))
+        asked, pausing = np.setdiff1d(theirs, repeated), np.maximum(len(clients) - waiting, 0.0)
+        least = len(clients) * (1.0 if len(asked) < len(theirs) else FEW_PAUSE)
+        return cls(asked, pausing, np.maximum(pausing, least))
 
 
 def _until(recorded: Recorded, requests: Times) -> Times:
@@ -118,11 +126,12 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
 def _beyond(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients, least: int) -> Times:
     """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
     sent, steps = recorded.sent[roots], len(clients.pausing)
-    theirs = np.isin(roots, clients.asked)
-    counts = np.bincount(recorded.steps.at(sent), minlength=len(recorded.steps))[:steps]
-    in_turn = np.bincount(recorded.steps.at(sent[theirs]), minlength=len(recorded.steps))[:steps]
+    counts, after_pause = (
+        np.bincount(recorded.steps.at(times), minlength=len(recorded.steps))[:steps]
+        for times in (sent, sent[np.isin(roots, clients.asked)])
+    )
     its = calm[:steps]
-    usual = _rate(its, counts - in_turn, np.ones(steps)) + _rate(its, in_turn, clients.pausing) * clients.pausing
+    usual = _rate(its, counts - after_pause, np.ones(steps)) + _rate(its, after_pause, clients.pausing) * clients.ready
     found = [
         roots[first + _without_turn(sent[first:last], usual)]
         for begin, end in _stretches(counts, usual, least)
