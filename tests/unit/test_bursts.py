@@ -96,6 +96,16 @@ def test_a_burst_for_one_system_takes_no_requests_from_another(tmp_path: Path) -
     assert found["other"] > 250
 
 
+def test_clients_of_one_system_that_wait_make_no_burst_of_another(tmp_path: Path) -> None:
+    """For five seconds 1,000 clients of web wait, while those of the other system go on as usual."""
+    workloads = {
+        "users": CLOSED | {"clients": 1000, "entry": "web"},
+        "strangers": CLOSED | {"clients": 200, "entry": "other"},
+    }
+    found = beyond_by_server(tmp_path / "run", workloads, compute="1 ms", stalls=(STALL | {"for": "5 s"},))
+    assert found["other"] == 0
+
+
 @pytest.mark.parametrize(("missing", "found"), [(0, 150), (150, 0)], ids=["beyond the usual", "they make up"])
 def test_requests_that_make_up_for_missing_ones_are_no_burst(missing: int, found: int) -> None:
     """Ten come in each step; 150 more come in one step, right after a lull in which none came."""

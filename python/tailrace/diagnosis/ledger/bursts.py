@@ -59,7 +59,7 @@ def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> T
     asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
     roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
-    clients = _Clients.of(recorded, repeated, _loaded(recorded, roots))
+    clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
     parts = chain(((roots, FEWEST),), ((part, FEWEST_HEAVY) for part in _heavy(recorded, calm, roots)))
     found = (_beyond(recorded, calm, part, clients, least) for part, least in parts)
     return np.unique(np.concatenate(list(found)))
@@ -80,10 +80,11 @@ class _Clients:
     it is not known when a client gave up and began to pause."""
 
     @classmethod
-    def of(cls, recorded: Recorded, repeated: Times, steps: int) -> _Clients:
-        later = np.setdiff1d(np.flatnonzero(recorded.follows >= 0), repeated)
+    def of(cls, recorded: Recorded, repeated: Times, mine: Mask, steps: int) -> _Clients:
+        """Return the clients of one system. Clients of another may wait while these pause."""
+        later = np.setdiff1d(np.flatnonzero((recorded.follows >= 0) & mine), repeated)
         clients = np.unique(recorded.client[later])
-        theirs = np.flatnonzero(np.isin(recorded.client, clients))
+        theirs = np.flatnonzero(np.isin(recorded.client, clients) & mine)
         middles = np.arange(steps) * STEP_NS + STEP_NS // 2
         waiting = Stays.of(recorded.sent[theirs], _until(recorded, theirs)).queue(middles)
         asked, pausing = np.setdiff1d(theirs, repeated), np.maximum(len(clients) - waiting, 0.0)
