@@ -33,6 +33,25 @@ def made(table: dict[str, Any], folder: Path) -> Dataset:
     return Dataset.open(folder)
 
 
+def stalled(duration: str, clients: int, workers: int, backlog: int, **stall: str) -> dict[str, Any]:
+    """An experiment: web calls app, and app freezes again and again."""
+    return {
+        "duration": duration,
+        "ramp": "1 s",
+        "kernel": {"syn": "linux-6.5"},
+        "tiers": {
+            "web": {"workers": workers, "backlog": backlog, "calls": {"app": {"pool": workers}}},
+            "app": {"workers": workers},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "500 us", "calls": {"part": 1}}}},
+            "part": {"at": {"app": {"compute": "2 ms"}}},
+        },
+        "workloads": {"users": {"kind": "closed", "clients": clients, "think": "1.5 s", "interaction": "page"}},
+        "stalls": [{"kind": "freeze", "place": "app", **stall}],
+    }
+
+
 def exponential(mean_ns: float) -> Plan:
     return {"exponential": mean_ns}
 

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tailrace import sim, twin
+from plans import made, stalled
+from tailrace import twin
 from tailrace.advise import recordings
 from tailrace.advise.changing import changed
 from tailrace.advise.outcomes import NOTHING, Rest
@@ -18,23 +19,11 @@ from tailrace.advise.trials import Trials
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.spans import inside, length, spans
-from tailrace.experiment import Experiment, from_table, traces
+from tailrace.experiment import Experiment, traces
 from tailrace.twin import Twin, cutting
 from tailrace.units import SECOND
 
-CLOSED = {"kind": "closed", "clients": 300, "think": "1.5 s", "interaction": "page"}
-STALLED: dict[str, Any] = {
-    "duration": "90 s",
-    "ramp": "1 s",
-    "kernel": {"syn": "linux-6.5"},
-    "tiers": {"web": {"workers": 20, "backlog": 20, "calls": {"app": {"pool": 20}}}, "app": {"workers": 20}},
-    "interactions": {
-        "page": {"at": {"web": {"compute": "500 us", "calls": {"part": 1}}}},
-        "part": {"at": {"app": {"compute": "2 ms"}}},
-    },
-    "workloads": {"users": CLOSED},
-    "stalls": [{"kind": "freeze", "place": "app", "at": "20 s", "for": "600 ms", "every": "45 s"}],
-}
+STALLED = stalled("90 s", 300, 20, 20, **{"at": "20 s", "for": "600 ms", "every": "45 s"})
 CHANGES: dict[str, dict[tuple[str, ...], Any]] = {
     "none": {},
     "enough": {("tiers", "web", "backlog"): 1024},
@@ -46,8 +35,7 @@ CHANGES: dict[str, dict[tuple[str, ...], Any]] = {
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Twin]:
     folder = tmp_path_factory.mktemp("recorded") / "run"
-    sim.simulate(from_table(STALLED), folder)
-    run = Dataset.open(folder)
+    run = made(STALLED, folder)
     return run, twin.learn(run)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tailrace import sim
+from plans import made, stalled
 from tailrace.advise import advise, sampling
 from tailrace.advise.advice import Advice
 from tailrace.advise.outcomes import NOTHING
@@ -19,30 +19,17 @@ from tailrace.advise.ranking import _surge, on_all
 from tailrace.advise.recordings import twin_of
 from tailrace.advise.trials import Trials
 from tailrace.dataset import Dataset
-from tailrace.experiment import from_table, traces
+from tailrace.experiment import traces
 from tailrace.twin import cutting
 from tailrace.units import SECOND
 
-CLOSED = {"kind": "closed", "clients": 150, "think": "1.5 s", "interaction": "page"}
-STALLED: dict[str, Any] = {
-    "duration": "210 s",
-    "ramp": "1 s",
-    "kernel": {"syn": "linux-6.5"},
-    "tiers": {"web": {"workers": 10, "backlog": 16, "calls": {"app": {"pool": 10}}}, "app": {"workers": 10}},
-    "interactions": {
-        "page": {"at": {"web": {"compute": "500 us", "calls": {"part": 1}}}},
-        "part": {"at": {"app": {"compute": "2 ms"}}},
-    },
-    "workloads": {"users": CLOSED},
-    "stalls": [{"kind": "freeze", "place": "app", "at": "14 s", "for": "500 ms", "every": "20 s"}],
-}
+STALLED = stalled("210 s", 150, 10, 16, **{"at": "14 s", "for": "500 ms", "every": "20 s"})
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("recorded") / "run"
-    sim.simulate(from_table(STALLED), folder)
-    return Dataset.open(folder)
+    return made(STALLED, folder)
 
 
 @pytest.fixture

@@ -57,7 +57,12 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
     rest = rest_of(twin, run)
     sample = sampling.drawn(twin, checked.recorded.vlrt, rest, folder)
     known = Facts(
-        notes=(*_part(twin, sample), *_governed(twin), *_unknown(twin), *_last(twin, run, repeated)),
+        notes=(
+            *_part(twin, sample),
+            *_governed(twin),
+            *(one.sentence for one in twin.unknowns),
+            *_last(twin, run, repeated),
+        ),
         protocols=_protocols(twin, run, repeated),
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
@@ -116,10 +121,6 @@ def _governed(twin: Twin) -> Iterator[str]:
             f"the clock rate of {place} is as recorded, whatever is changed; a governor would set another one for "
             "another load"
         )
-
-
-def _unknown(twin: Twin) -> Iterator[str]:
-    return (one.sentence for one in twin.unknowns)
 
 
 def _part(twin: Twin, sample: Sample) -> Iterator[str]:

@@ -85,9 +85,10 @@ def drawn(twin: Twin, vlrt: Times, rest: Rest, folder: Path) -> Sample:
         return ALL
     kept = twin.kept
     slow = np.bincount(_in(kept, vlrt), minlength=len(kept))
+    # A single stretch without very slow requests is the busiest calm time, which each part has. If there are several,
+    # the others are episodes with long queues or lost attempts. These are drawn like the rest.
     calm = np.flatnonzero(slow == 0)
-    if len(calm) > 1:  # not the busiest calm seconds alone: long queues and lost attempts are episodes, too
-        calm = calm[:0]
+    calm = calm if len(calm) == 1 else calm[:0]
     troubled = np.setdiff1d(np.arange(len(kept)), calm)
     sent = sum(map(len, twin.arrivals.values()))
     count = max(LEAST, round(len(troubled) * ENOUGH / sent))
