@@ -73,6 +73,7 @@ class Memory:
     topology: Topology
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     connections: dataset.Connections = field(default_factory=dataset.Connections)
+    inputs: tuple[dataset.Input, ...] = ()
 
     def requests(self) -> pl.LazyFrame:
         return self._table(dataset.REQUESTS)

@@ -79,6 +79,10 @@ class Changed:
     def connections(self) -> object:
         return self.run.connections
 
+    @property
+    def inputs(self) -> object:
+        return self.run.inputs
+
     def requests(self) -> pl.LazyFrame:
         return self.change(self.run.requests())
 

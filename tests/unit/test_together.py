@@ -11,11 +11,16 @@ import pytest
 
 from tailrace import readers
 from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
 from tailrace.errors import InputError
 from tailrace.report.info import describe
+from tailrace.units import SECOND
 
 FILES = Path(__file__).parents[1] / "golden" / "readers"
 LINE = '10.0.0.9 - - [20/Nov/2026:16:49:0{s} +0000] "GET /items HTTP/1.1" 200 5 "-" "-" msec=179519334{s}.100 rt=0.020'
+
+
+AB = "Fri Nov 20 16:49:0{} 2026\t{}\t1001\t20\t1021\t19\n"
 
 
 def log(path: Path, seconds: str, tail: str = "") -> Path:
@@ -86,10 +91,67 @@ def test_a_manifest_whose_inputs_are_wrong_is_refused(tmp_path: Path) -> None:
     assert Dataset.open(tmp_path / "run").manifest.inputs == ()
 
 
-def test_where_two_inputs_disagree_both_are_named(tmp_path: Path) -> None:
-    fast = log(tmp_path / "fast", "12")
-    slow = tmp_path / "slow"
+def test_where_two_inputs_disagree_both_are_named_with_their_very_long_requests(tmp_path: Path) -> None:
+    slow, fast = tmp_path / "slow.log", log(tmp_path / "fast.log", "1234")
     slow.write_text(fast.read_text().replace("rt=0.020", "rt=1.020"))
-    run = readers.read(f"web={slow}", FILES / "traces" / "otlp.jsonl")
-    assert "Their longest at web took" in " ".join(run.manifest.notes)
-    assert "and 1.02 s in the other input. A span, or a line" in " ".join(run.manifest.notes)
+    notes = readers.read(f"web={slow}", f"web={fast}").manifest.notes
+    assert not any(" differ " in note for note in notes)  # they are parts of one log
+    traces = tmp_path / "traces.json"
+    traces.write_text(spans_of("web", [1.0, 2.0, 3.0], took_s=0.012))
+    said = " ".join(readers.read(f"web={slow}", traces).manifest.notes)
+    assert "In traces.json, 0 of 3 requests to web took 0.95 s or longer, the longest 12 ms" in said
+    assert "in slow.log, 3 of 3 requests to web took 0.95 s or longer, the longest 1.02 s" in said
+    assert "Nothing in them shows why" in said  # both begin after their connections were accepted
+    ab = tmp_path / "ab.csv"
+    ab.write_text("starttime\tseconds\tctime\tdtime\tttime\twait\n")
+    ab.write_text(ab.read_text() + "".join(AB.format(i, 1_795_193_341 + i) for i in range(3)))
+    said = " ".join(readers.read(f"web={ab}", traces).manifest.notes)
+    assert "in ab.csv, 3 of 3 requests to web took 0.95 s or longer, the longest 1.02 s" in said
+    assert "a span begins after its connection was accepted" in said
+    agreeing = readers.read(f"web={fast}", traces).manifest.notes
+    assert not any(" differ " in note for note in agreeing)
+
+
+def test_a_log_of_whole_seconds_that_differs_says_that_its_times_are_whole(tmp_path: Path) -> None:
+    traces, whole = tmp_path / "traces.json", tmp_path / "whole.log"
+    traces.write_text(spans_of("web", [1.0, 2.0, 3.0], took_s=1.4))
+    whole.write_text(log(tmp_path / "plain", "3456").read_text().replace("rt=0.020", "rt=2").replace(".100 ", " "))
+    said = " ".join(readers.read(traces, f"web={whole}").manifest.notes)
+    assert "the longest 2 s" in said
+    assert "the response times of whole.log are whole seconds" in said
+
+
+def test_inputs_without_a_common_moment_are_named(tmp_path: Path) -> None:
+    traces = tmp_path / "traces.json"
+    traces.write_text(spans_of("web", [3601.0, 3602.0], took_s=0.01))
+    said = " ".join(readers.read(traces, f"web={log(tmp_path / 'access.log', '12')}").manifest.notes)
+    assert "access.log: its requests of web and those in traces.json have no moment in common" in said
+
+
+def test_findings_name_the_inputs_that_they_rest_on(tmp_path: Path) -> None:
+    traces = tmp_path / "traces.json"
+    traces.write_text(spans_of("web", [1.0, 1.1, 2.0, 3.0], took_s=1.4))
+    both = [traces, f"web={log(tmp_path / 'access.log', '1234')}"]
+    run = readers.read(*both, FILES / "wide" / "wide.csv", places={"app1": "web"})
+    found = diagnose(run).episodes[0].findings
+    assert [each.inputs for each in found[:3]] == [("traces.json",)] * 3
+    assert found[3].inputs == found[4].inputs == ("wide.csv",)
+    assert diagnose(readers.read(traces)).episodes[0].findings[0].inputs == ()
+
+
+def spans_of(service: str, begins: list[float], took_s: float) -> str:
+    """OTLP with a server span at each of these seconds after 2026-11-20 16:49:00 UTC."""
+    start = 1_795_193_340 * SECOND
+    spans = [
+        {
+            "traceId": f"{i + 1:032x}",
+            "spanId": f"{i + 1:016x}",
+            "name": "GET /items",
+            "kind": 2,
+            "startTimeUnixNano": str(start + round(begin * SECOND)),
+            "endTimeUnixNano": str(start + round((begin + took_s) * SECOND)),
+        }
+        for i, begin in enumerate(begins)
+    ]
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": service}}]}
+    return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]}) + "\n"

@@ -5,7 +5,7 @@
 """
 
 from tailrace.dataset.connections import Apart, Connections, ServerConnections
-from tailrace.dataset.manifest import Manifest
+from tailrace.dataset.manifest import COUNTED, Input, Manifest
 from tailrace.dataset.overwriting import refuse, remove, remove_known
 from tailrace.dataset.reading import Dataset, is_run
 from tailrace.dataset.schema import EVENTS, FORMAT, REQUESTS, SAMPLES, TABLES, VISITS, Column, Table
@@ -13,6 +13,7 @@ from tailrace.dataset.tables import scan
 from tailrace.dataset.writing import Writer, create, hold, leftovers
 
 __all__ = [
+    "COUNTED",
     "EVENTS",
     "FORMAT",
     "REQUESTS",
@@ -23,6 +24,7 @@ __all__ = [
     "Column",
     "Connections",
     "Dataset",
+    "Input",
     "Manifest",
     "ServerConnections",
     "Table",

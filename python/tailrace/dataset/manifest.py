@@ -17,11 +17,14 @@ from tailrace.errors import InputError
 MANIFEST = "manifest.json"
 _AGAIN = "make the run again"
 _ENTRIES = dict.fromkeys(("notes", "lost", "inputs", "checksums"), MANIFEST_ENTRIES)
+_NAMES = ("servers", "places")
 _ENTRIES_OF_CONNECTIONS = {"servers": SERVERS, "apart": MANIFEST_ENTRIES}
 
 
 STEPS = ("responses", "losses", "queues", "resources")
 """What an input may carry: response times, lost packets, queue lengths, saturated resources and what saturated them."""
+COUNTED = "each request"
+"""What an input carries of the responses if its requests are those of the run folder."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,15 @@ class Input:
     file: str
     kind: str
     carries: Mapping[str, str] = field(default_factory=dict)
+    servers: tuple[str, ...] = ()
+    """The servers whose visits or requests in the run folder are those of this file; empty if that is not known."""
+    places: tuple[str, ...] = ()
+    """The places of its samples and events; empty if they are not known."""
 
     def to_table(self) -> dict[str, Any]:
-        return {"file": self.file, "kind": self.kind, "carries": dict(self.carries)}
+        named = {"servers": list(self.servers), "places": list(self.places)}
+        known = {key: names for key, names in named.items() if names}
+        return {"file": self.file, "kind": self.kind, "carries": dict(self.carries), **known}
 
 
 @dataclass(frozen=True)
@@ -94,10 +103,15 @@ def read(path: Path) -> Manifest:
         rows=table.get("rows", {}),
         lost=table.get("lost", {}),
         notes=tuple(table.get("notes", ())),
-        inputs=tuple(Input(one["file"], one["kind"], one["carries"]) for one in table.get("inputs", ())),
+        inputs=tuple(map(_input, table.get("inputs", ()))),
         connections=_connections(table, path),
         checksums=table.get("checksums", {}),
     )
+
+
+def _input(table: dict[str, Any]) -> Input:
+    servers, places = (tuple(table.get(key, ())) for key in _NAMES)
+    return Input(table["file"], table["kind"], table["carries"], servers, places)
 
 
 def _connections(table: dict[str, Any], path: Path) -> Connections:
@@ -148,6 +162,10 @@ def _wrong(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _is_input(value: Any) -> bool:
     if not (isinstance(value, dict) and _is_text(value.get("file")) and _is_text(value.get("kind"))):
         return False
+    for key in _NAMES:
+        names = value.get(key, [])
+        if not (isinstance(names, list) and len(names) <= MANIFEST_ENTRIES and all(map(_is_text, names))):
+            return False
     carries = value.get("carries")
     return isinstance(carries, dict) and all(step in STEPS and _is_text(said) for step, said in carries.items())
 

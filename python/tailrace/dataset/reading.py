@@ -13,7 +13,7 @@ from tailrace import topology as topology_file
 from tailrace import untrusted
 from tailrace.dataset import schema, tables, validation
 from tailrace.dataset.connections import Connections
-from tailrace.dataset.manifest import MANIFEST, Manifest
+from tailrace.dataset.manifest import MANIFEST, Input, Manifest
 from tailrace.dataset.manifest import read as read_manifest
 from tailrace.dataset.overwriting import TOPOLOGY
 from tailrace.dataset.settling import Settled, settle
@@ -102,6 +102,11 @@ class Dataset:
     def connections(self) -> Connections:
         """The manifest's `connections`: what no table row represents."""
         return self.manifest.connections
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The files from which the folder was made."""
+        return self.manifest.inputs
 
     def has(self, table: str) -> bool:
         """Whether the table exists and holds rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tailrace.diagnosis import (
+    basis,
     cause,
     chain,
     drops,
@@ -55,4 +56,5 @@ def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_
         cause.explain(seen, *each[:3], lambda there: millibottleneck.find(seen, slow, there), each[3])
         for each in zip(slow.clusters, lost, overflows, verdicts, strict=True)
     )
-    return seen.clock.restore(chain.link(seen, slow, lost_packets, lost, explained, verdicts))
+    found = seen.clock.restore(chain.link(seen, slow, lost_packets, lost, explained, verdicts))
+    return basis.named(found, dataset.topology, dataset.inputs)

@@ -29,6 +29,7 @@ class Finding:
     `begin` and `end` are nanoseconds since the Unix epoch; they are None where the finding has no interval.
     `missing` names the datum that would settle an unknown verdict.
     `numbers` are the evidence, with the unit last in the key (`queue_length_max`, `cpu_busy_mean`, `length_ns`).
+    `inputs` are the files that the finding rests on, if the run folder was made from several.
     """
 
     step: Step
@@ -39,6 +40,7 @@ class Finding:
     end: int | None = None
     numbers: Mapping[str, Number] = field(default_factory=dict)
     missing: str | None = None
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

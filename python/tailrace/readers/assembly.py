@@ -11,10 +11,9 @@ from typing import Any
 import polars as pl
 
 from tailrace import topology as topology_file
-from tailrace import units
-from tailrace.dataset import TABLES, Dataset, Writer, scan, tables
+from tailrace.dataset import COUNTED, TABLES, Dataset, Writer, scan, tables
 from tailrace.errors import UsageError, cannot_write
-from tailrace.readers import carried, failures, outliers
+from tailrace.readers import carried, disagreements, failures, outliers
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.topology import Server, Topology, distances
 
@@ -22,8 +21,6 @@ JVM = "jvm"
 """The place of a JVM's log whose server is unknown: the diagnosis then uses time alone."""
 
 
-_DIFFERENCE_NS = units.SECOND // 4
-"""A quarter of the shortest retransmission timeout of a SYN: less than that is no lost attempt."""
 _EVENT_COLUMNS = {name: pl.col(name) for name in ("kind", "begin", "end", "detail")}
 
 
@@ -36,8 +33,7 @@ def add(writer: Writer, texts: Sequence[Text]) -> None:
     events: list[pl.DataFrame] = []
     writer.topology = failures.settle(writer.topology, texts)
     for source, kind, found in texts:
-        counted, visits = _add_stays(writer, kind, source, found)
-        writer.inputs.append(carried.of_found(source.path.name, kind, found, counted=counted, visits=visits))
+        counted, visits, servers = _add_stays(writer, kind, source, found)
         placed = all("place" in frame.columns for frame in found.events)
         place, note = (None, None) if placed else (source.place, None)
         if not placed and place is None:
@@ -47,6 +43,18 @@ def add(writer: Writer, texts: Sequence[Text]) -> None:
             kept = outliers.without(frame, "begin", found, source.path.name)
             at = pl.col("place") if placed else pl.lit(place)
             events.append(kept.select(place=at, **_EVENT_COLUMNS))
+        places = {
+            str(one)
+            for frame in (*found.samples, *found.events)
+            if "place" in frame.columns
+            for one in frame["place"].unique()
+        }
+        places |= {place} if place and found.events else set()
+        writer.inputs.append(
+            carried.of_found(
+                *(source.path.name, kind, found), counted=counted, visits=visits, servers=servers, places=places
+            )
+        )
         writer.notes += found.notes
         for what, count in found.lost.items():
             writer.lose(f"{source.path.name}: {what}", count)
@@ -57,10 +65,10 @@ def add(writer: Writer, texts: Sequence[Text]) -> None:
         writer.append_table("events", pl.concat(events))
 
 
-def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple[bool, bool]:
+def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple[bool, bool, set[str]]:
     """Visits and requests of a log or a trace, beside those that are there. A server's visits come from one input, and
-    so do the requests, because two inputs would count the same ones twice. Returns whether its requests count, and
-    whether it has visits that do."""
+    so do the requests, because two inputs would count the same ones twice. Returns whether its requests count, whether
+    it has visits that do, and the servers of both."""
     visits, name = found.visits, source.path.name
     first, with_visits, with_requests = _there(writer)
     if visits and with_visits:
@@ -68,10 +76,9 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
         _forget_shares(writer, found, with_visits)
         left_out = sum(frame.height for frame in found.visits) - sum(frame.height for frame in visits)
         if left_out:
-            found.notes.append(
-                f"{name}: {left_out} visits of servers that another input shows were left out"
-                f"{_disagreement(writer, found.visits)}"
-            )
+            found.notes.append(f"{name}: {left_out} visits of servers that another input shows were left out")
+    if with_visits or with_requests:
+        found.notes += disagreements.notes(writer, name, kind, found)
     entered = not with_requests or _beside(writer, kind, found, {*with_visits, *with_requests})
     if not entered:
         visits = _without_broken_chains(visits, found, with_visits, name)
@@ -84,7 +91,8 @@ def _add_stays(writer: Writer, kind: str, source: Source, found: Found) -> tuple
     with_rows = _append(writer, "visits", visits)
     if entered:
         _append(writer, "requests", found.requests.changed(lambda frame: frame.with_columns(pl.col("request") + first)))
-    return entered, with_rows
+    _, visited, requested = _there(writer)
+    return entered, with_rows, set(visited).difference(with_visits) | set(requested).difference(with_requests)
 
 
 def _append(writer: Writer, table: str, frames: Frames) -> bool:
@@ -136,20 +144,6 @@ def _without_broken_chains(visits: Frames, found: Found, elsewhere: Sequence[str
     return visits.changed(lambda frame: frame.filter(~server.is_in(callers)).with_columns(parent=unknown))
 
 
-def _disagreement(writer: Writer, left_out: Frames) -> str:
-    """Where the longest visits of a server differ by more than a quarter of a second between two inputs: both."""
-    server, took = pl.col("server").cast(pl.String), (pl.col("departure") - pl.col("sent")).max()
-    here = pl.concat([frame.group_by(server).agg(here=took) for frame in left_out])
-    there = scan(writer.folder / TABLES["visits"].file).group_by(server).agg(there=took).collect()
-    both = here.group_by("server").agg(pl.col("here").max()).join(there, on="server")
-    far = both.filter((pl.col("here") - pl.col("there")).abs() > _DIFFERENCE_NS).sort("there", "server").tail(1)
-    return "".join(
-        f". Their longest at {server_name} took {units.format_duration(mine)} here and {units.format_duration(other)} "
-        "in the other input. A span, or a line of a log, begins after the connection was accepted, which may be why"
-        for server_name, mine, other in far.iter_rows()
-    )
-
-
 def _there(writer: Writer) -> tuple[int, list[str], list[str]]:
     """The first number that no visit and no request has, and the servers that have visits, and requests."""
     first, servers = 0, list[list[str]]()
@@ -165,7 +159,7 @@ def _there(writer: Writer) -> tuple[int, list[str], list[str]]:
 def _beside(writer: Writer, kind: str, found: Found, known: Collection[str]) -> bool:
     """Whether requests of an access log are those of further clients: all others are of access logs as well, and no
     server in the logs calls this one."""
-    kinds = {one.kind for one in writer.inputs if one.carries.get("responses") == carried.COUNTED}
+    kinds = {one.kind for one in writer.inputs if one.carries.get("responses") == COUNTED}
     servers = {name for frame in found.requests for name in frame.get_column("server").cast(pl.String).unique()}
     called = {callee for _, callee in writer.topology.pairs()}
     return kind == "access log" and kinds == {kind} and not servers.intersection({*known, *called})

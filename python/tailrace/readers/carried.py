@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
 from tailrace import units
-from tailrace.dataset.manifest import Input
+from tailrace.dataset.manifest import COUNTED, Input
 from tailrace.dataset.metrics import SHARES
 from tailrace.readers.source import Found
 
-COUNTED = "each request"
-"""Of an input whose requests are those of the run folder."""
+_NAMES = 1000
+"""A file with more servers or places names none of them."""
 _COUNTERS = ("listen_drops", "syn_retransmits")
 _STALL_INTERVALS = 2
 """Samples show what lasts so many of their intervals, or longer (diagnosis: coarse samples)."""
 
 
-def of_found(file: str, kind: str, found: Found, *, counted: bool, visits: bool) -> Input:
-    """What a file of text carries. `counted`: its requests are those of the run folder; `visits`: so are its visits."""
+def of_found(
+    file: str,
+    kind: str,
+    found: Found,
+    *,
+    counted: bool,
+    visits: bool,
+    servers: Collection[str],
+    places: Collection[str],
+) -> Input:
+    """What a file of text carries. `counted`: its requests are those of the run folder; `visits`: so are its visits.
+    `servers` are those of these, and `places` those of its samples and events."""
     carries = {
         "responses": (COUNTED if counted else "another input counts") if found.requests else "",
         "losses": found.attempts or _counters(found.samples),
         "queues": "without the accept queue" if visits else "",
         "resources": _resources(found),
     }
-    return Input(file, kind, {step: said for step, said in carries.items() if said})
+    known = {step: said for step, said in carries.items() if said}
+    return Input(
+        file, kind, known, *(tuple(sorted(names)) if len(names) <= _NAMES else () for names in (servers, places))
+    )
 
 
 def of_packets(names: Sequence[str], kind: str, samples: str = "") -> list[Input]:

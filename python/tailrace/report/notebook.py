@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from tailrace.diagnosis.finding import Diagnosis, Episode
+from tailrace.foreign import listed
 from tailrace.report import words
 
 EPISODES_MAX = 12
@@ -50,7 +51,8 @@ def _summary(diagnosis: Diagnosis) -> str:
 def _episode(number: int, this: Episode) -> str:
     findings = "".join(
         f"<li><span title='{f.verdict}'>{SIGNS[f.verdict]}</span> <b>{words.STEP_TITLES[f.step]}</b> "
-        f"({f.verdict}): {_safe(f.sentence)}{_safe(' Would settle it: ' + f.missing) if f.missing else ''}</li>"
+        f"({f.verdict}): {_safe(f.sentence)}{_safe(' Would settle it: ' + f.missing) if f.missing else ''}"
+        f"{_safe(f' (from {listed(f.inputs)})') if f.inputs else ''}</li>"
         for f in this.findings
     )
     replayed = "" if this.ledger is None else f"<p style='margin:0 0 8px'>{_safe(this.ledger.sentence)}</p>"

@@ -331,6 +331,7 @@ def _finding(finding: Finding, recording: Recording, group: charts.Group | None)
         "verdict": finding.verdict,
         "sentence": words.sentence(finding.sentence),
         "missing": words.sentence(finding.missing or ""),
+        "inputs": foreign.listed(finding.inputs),
         "numbers": [(words.label(k), words.number(k, v)) for k, v in finding.numbers.items()],
         "from": f"{(begin - recording.begin) / 1e9:.6f}" if shown else None,
         "to": f"{(end - recording.begin) / 1e9:.6f}" if shown else None,

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.diagnosis.finding import Diagnosis, Episode, Finding, Verdict
+from tailrace.foreign import listed
 from tailrace.report import charts, words
 from tailrace.report.recording import Recording
 
@@ -124,6 +125,8 @@ def _finding(number: int, finding: Finding) -> Table:
         text = Text.assemble((f"{title} ({finding.verdict}): ", "bold"), words.sentence(finding.sentence))
     if finding.missing:
         text.append(f" Would settle it: {words.sentence(finding.missing)}", style="yellow")
+    if finding.inputs:
+        text.append(f" (from {listed(finding.inputs)})", style="dim")
     return _hanging(f"{number} {sign}", style, text)
 
 
