@@ -47,6 +47,21 @@ def test_calls_at_once_of_one_visit_are_a_batch(tmp_path: Path) -> None:
     assert_is(found, load * (1 + 6.5 / 2.5) / 2 / (1 - load) / (28 * 2.5), within=0.06)
 
 
+def test_a_visit_waits_for_the_slower_of_two_calls(tmp_path: Path) -> None:
+    """Fork and join of two M/M/1: (12 - u) / 8 times the response of one of them (Nelson and Tantawi 1988)."""
+    servers = {name: {"workers": 1, "backlog": 60_000} for name in ("one", "other")}
+    parts = {
+        "tiers": {"front": {"kind": "async", "calls": list(servers)}, **servers},
+        "interactions": {
+            "q": {"at": {"front": {"calls": {"at one": {}, "at other": {"with_previous": True}}}}},
+            **{f"at {name}": {"at": {name: {"compute": "10 ms"}}} for name in servers},
+        },
+        "workloads": {"w": arriving(60, interaction="q")},
+    }
+    [found] = measured(tmp_path, 2000, [response("q")], parts)
+    assert_is(found, (12 - 0.6) / 8 * 0.01 / (1 - 0.6), within=0.05)
+
+
 def coupled(rate: float, served: float, weights: tuple[float, float]) -> tuple[float, float]:
     """Mean responses of two lines that share a core by weight while both wait: the stationary law of their chain."""
     size = 100

@@ -63,6 +63,14 @@ TODAY = "kernel.syn=linux-6.5"
             ["stalls=[{kind='iowait', place='db', at='1 s'}]"],
             "stalls[0].kind: real waiting needs a busy disk",
         ),
+        (
+            ["interactions.ViewStory.at.app.calls={'SELECT stories'={}, 'SELECT users'={with_previous=true}}"],
+            "interactions.ViewStory.at.app.calls.SELECT users.with_previous: its servers make one call after another",
+        ),
+        (
+            ["interactions.ViewStory.at.app.calls={'SELECT stories'={count=2, parallel=true}}"],
+            "interactions.ViewStory.at.app.calls.SELECT stories.parallel: its servers make one call after another",
+        ),
         (["workloads.steady.kernel=linux-3.3"], "workloads.steady.kernel: all of its nodes run on one kernel"),
     ],
 )

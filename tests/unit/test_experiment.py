@@ -265,6 +265,10 @@ def test_extends_in_a_circle_is_refused(tmp_path: Path) -> None:
             "stalls[0].every must be at least for, 2 s, got 1 s: it would begin before it ends",
         ),
         (
+            "interactions.ViewStory.at.app.calls={'SELECT stories'={with_previous=true}}",
+            "interactions.ViewStory.at.app.calls.SELECT stories.with_previous must be false: it is the first",
+        ),
+        (
             "interactions.ViewStory.at.app.calls={'SELECT stories'={all=true, count=3}}",
             "interactions.ViewStory.at.app.calls.SELECT stories.count must be 1 where all is true",
         ),

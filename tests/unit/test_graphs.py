@@ -63,6 +63,7 @@ def test_each_tier_is_called_and_calls_one_to_three_later_ones() -> None:
         lambda t: any(len(tier.get("calls", {})) == CALLS_MAX for tier in t["tiers"].values()),
         lambda t: CACHE in t["tiers"],
         lambda t: any(made.get("parallel") for made in calls(t)),
+        lambda t: any(made.get("with_previous") for made in calls(t)),
         lambda t: any(made.get("all") for made in calls(t)),
         lambda t: any(0 < made.get("count", 1) < 1 for made in calls(t)),
         lambda t: "mix" in t["workloads"]["users"],

@@ -74,6 +74,24 @@ def test_the_part_before_the_first_call_can_be_smaller() -> None:
     assert [step["compute"]["exponential"] for step in found[::2]] == pytest.approx([2e6, 2e6])
 
 
+def test_calls_that_begin_together_are_one_step_with_one_part_after_it() -> None:
+    interactions = {
+        "page": {
+            "at": {"web": {"compute": "4 ms", "calls": {"a": 1, "b": {"count": 2, "with_previous": True}, "c": 1}}}
+        },
+        "a": {"at": {"app": {}}},
+        "b": {"at": {"app": {}}},
+        "c": {"at": {"app": {}}},
+    }
+    found = changed(interactions=interactions, workloads={"steady": {"clients": 1, "interaction": "page"}})
+    plan = sim.lower(found)
+    made = steps(plan, "web", "page")
+    assert [next(iter(step)) for step in made] == ["compute", "join", "compute", "call", "compute"]
+    names = [plan["classes"][call["class"]]["name"] for call in (*made[1]["join"], made[3]["call"])]
+    assert names == ["a", "b", "c"]
+    assert [call["count"] for call in made[1]["join"]] == [1, 2]
+
+
 def test_without_interleaving_half_is_done_before_and_half_after() -> None:
     found = steps(sim.lower(page(compute="4 ms", scv=0, calls={"q": 3}, interleaved=False, wait="1 ms")), "app", "page")
     assert [next(iter(step)) for step in found] == ["compute", "wait", "call", "call", "call", "compute"]

@@ -363,3 +363,45 @@ def test_a_pool_may_be_held_for_whole_visits(tmp_path: Path, held: bool) -> None
     calls = twin.learn(recorded(tmp_path, **parts)).table["tiers"]["web"]["calls"]["db"]
     assert calls["pool"] == 5
     assert calls.get("for_visit", False) is held
+
+
+def _scattered(calls: dict[str, Any]) -> dict[str, Any]:
+    """A page that makes these calls: each takes 2 ms, besides `long`, which takes 8 ms."""
+    waits = {name: "8 ms" if name == "long" else "2 ms" for name in calls}
+    return {
+        "tiers": {
+            "web": {"workers": 50, "calls": [f"s{name}" for name in calls]},
+            **{f"s{name}": {} for name in calls},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "1 ms", "calls": calls}}},
+            **{name: {"at": {f"s{name}": {"compute": "200 us", "wait": wait}}} for name, wait in waits.items()},
+        },
+        "workloads": {"users": {"kind": "poisson", "rate": 100.0, "interaction": "page"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("calls", "groups"),
+    [
+        ({"one": {}, "two": {"with_previous": True}, "long": {"with_previous": True}}, [{"one", "two", "long"}]),
+        ({"one": {}, "two": {"with_previous": True}, "three": {}}, [{"one", "two"}, {"three"}]),
+        ({"three": {}, "one": {}, "two": {"with_previous": True}}, [{"three"}, {"one", "two"}]),
+        ({"one": {}, "two": {}, "three": {}}, [{"one"}, {"two"}, {"three"}]),
+        ({"one": {"count": 3}, "long": {"with_previous": True}}, [{"one", "long"}]),
+        (
+            {"one": {"count": 3, "parallel": True}, "two": {"with_previous": True}, "long": {}},
+            [{"one", "two"}, {"long"}],
+        ),
+    ],
+)
+def test_calls_to_several_servers_at_the_same_time_are_learnt(
+    tmp_path: Path, calls: dict[str, Any], groups: list[set[str]]
+) -> None:
+    run = recorded(tmp_path, **_scattered(calls))
+    page = next(one for one in twin.learn(run).experiment.interactions.values() if "web" in one.at).at["web"]
+    found = [{page.calls[name].to for name in step} for step in page.steps()]
+    assert found == [{f"s{name}" for name in group} for group in groups]
+    for name, made in page.calls.items():
+        assert made.parallel == calls[name].get("parallel", False)
+        assert made.count == calls[name].get("count", 1)

@@ -11,7 +11,7 @@ from tailrace.toml import Flag, Name, Table
 
 
 class Visits(Table):
-    """Calls of one interaction, made one after another."""
+    """Calls of one interaction, made one after another. They follow those that come before in `calls`."""
 
     count: Annotated[Number, Field(le=10_000)] = 1.0
     """How many; a fraction is the probability of one more."""
@@ -19,6 +19,9 @@ class Visits(Table):
     """All are made at once."""
     all: Flag = False
     """Each goes to every candidate at once (write all)."""
+    with_previous: Flag = False
+    """They begin at the same time as the calls that come before in `calls`, and the visit waits for all of them
+    (scatter and gather). Several in a row begin together."""
     to: Name | None = None
     """The called tier. Default: the only called tier that has the interaction."""
 
@@ -31,6 +34,10 @@ def _counted(calls: Any) -> Any:
         name: {"count": made} if isinstance(made, int | float) and not isinstance(made, bool) else made
         for name, made in calls.items()
     }
+
+
+JOINED_MOST = 1_000
+"""Kinds of calls that begin together."""
 
 
 class Work(Table):
@@ -50,7 +57,17 @@ class Work(Table):
     """It computes before, between and after its calls, otherwise only before and after."""
     before: Share | None = None
     """Share of the computing before the first call. Default: the same as every other part. Where parts are interleaved,
-    a call that is only sometimes made has no part after it."""
+    a call that is only sometimes made has no part after it, and calls that begin together have one part after all."""
+
+    def steps(self) -> list[list[str]]:
+        """Its calls in order; those that begin together are one step."""
+        found: list[list[str]] = []
+        for name, visits in self.calls.items():
+            if visits.with_previous and found:
+                found[-1].append(name)
+            else:
+                found.append([name])
+        return found
 
 
 class Interaction(Table):

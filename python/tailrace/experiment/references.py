@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tailrace.experiment import burstiness, places, rubbos
-from tailrace.experiment.interactions import Interaction
+from tailrace.experiment.interactions import JOINED_MOST, Interaction
 from tailrace.experiment.machines import Governor
 from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait, Lock, PacketLoss
 from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload, never
 from tailrace.foreign import listed
 from tailrace.toml import nearest, wrong_name
-from tailrace.units import exact_duration
+from tailrace.units import exact_duration, format_count
 
 Use = tuple[str, str, set[str], str]
 """Key, the name used there, the declared names, what they name."""
@@ -114,10 +114,16 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
 
 def _contradictions_of_calls(key: str, interaction: Interaction) -> Iterator[str]:
     for place, work in interaction.at.items():
+        calls = f"{key}.at.{place}.calls"
         for called, visits in work.calls.items():
             if visits.all and visits.count != 1:
-                calls = f"{key}.at.{place}.calls.{called}"
-                yield f"{calls}.count must be 1 where all is true: each candidate is called once, got {visits.count:g}"
+                where = f"{calls}.{called}.count"
+                yield f"{where} must be 1 where all is true: each candidate is called once, got {visits.count:g}"
+        first = next(iter(work.calls), "")
+        if first and work.calls[first].with_previous:
+            yield f"{calls}.{first}.with_previous must be false: it is the first of the calls, and none is before it"
+        if (most := max(map(len, work.steps()), default=0)) > JOINED_MOST:
+            yield f"{calls} must have at most {format_count(JOINED_MOST)} that begin together, got {format_count(most)}"
 
 
 def _contradictions_of_names(experiment: Experiment) -> Iterator[str]:

@@ -38,6 +38,7 @@ VISITS_MAX = 6.0
 """Visits of one request at one tier, about: fan-outs multiply, and a run has to stay quick. A call that would exceed
 this number is made rarely instead."""
 SELDOM = 0.2
+TOGETHER = 0.3
 COMPUTE_MAX = 0.04
 """s; the longest visit in chains."""
 GUEST = "guest"
@@ -66,6 +67,7 @@ def draw(seed: int) -> Table:
     _draw_work(system, kinds, asked)
     system.way = tuple(_way(system, callees))
     befall(system, (*TROUBLES, _guests), (memory, packet_loss, *((_lock,) if len(kinds) > 1 else ())))
+    _join_calls(system)
     return system.table
 
 
@@ -127,6 +129,16 @@ def _made(system: System, caller: str, callee: str, kind: str) -> Table:
         return {"count": round(random.uniform(0.1, 0.5), 2)}
     count = random.choices((1, 2, 3, round(random.uniform(0.3, 0.8), 2)), (60, 15, 5, 20))[0]
     return {"count": count} | ({"parallel": True} if count > 1 and random.random() < 0.5 else {})
+
+
+def _join_calls(system: System) -> None:
+    """Some visits that call several tiers call them at the same time, and wait for all. It is drawn last: otherwise all
+    draws after it would be others."""
+    for interaction in system.table["interactions"].values():
+        for work in interaction["at"].values():
+            several = list(work.get("calls", {}).items())[1:]
+            if several and system.random.random() < TOGETHER:
+                work["calls"] |= {name: made | {"with_previous": True} for name, made in several}
 
 
 def _times(system: System, callee: str, made: Table) -> float:

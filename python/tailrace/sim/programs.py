@@ -79,20 +79,24 @@ class Programs:
 
     def _steps(self, tier: str, interaction: str, work: Work) -> list[Json]:
         compute = work.compute * self.experiment.tiers[tier].demand_factor
-        calls = [self._call(tier, interaction, name, visits) for name, visits in work.calls.items()]
+        rows = [row for joined in work.steps() for row in self._rows(tier, interaction, work, joined)]
         wait = [{"wait": {"constant": float(work.wait)}}] if work.wait else []
-        rows = [row for call in calls for row in _one_by_one(call)]
-        # a call that is only sometimes made has no part of its own
-        after = [call for call in rows if call["count"] >= 1] if work.interleaved else rows[-1:]
+        # calls that are only sometimes made have no part of their own
+        after = [row for row in rows if any(call["count"] >= 1 for call in row)] if work.interleaved else rows[-1:]
         if not after and work.before is not None:
             after = rows[-1:]
         before = 1 / (1 + len(after)) if work.before is None or not after else work.before
         steps = [*_compute(compute * before, work.scv), *wait]
-        for call in rows:
-            steps.append({"call": call})
-            if any(call is one for one in after):
+        for row in rows:
+            steps.append({"join": row} if len(row) > 1 else {"call": row[0]})
+            if any(row is one for one in after):
                 steps += _compute(compute * (1 - before) / len(after), work.scv)
         return steps
+
+    def _rows(self, tier: str, interaction: str, work: Work, names: list[str]) -> list[list[Json]]:
+        """The calls that begin at each moment: several kinds together, or those of one kind one by one."""
+        calls = [self._call(tier, interaction, name, work.calls[name]) for name in names]
+        return [calls] if len(calls) > 1 else [[call] for call in _one_by_one(calls[0])]
 
     def _call(self, tier: str, caller: str, interaction: str, visits: Visits) -> Json:
         callees = list(self.experiment.tiers[tier].calls)

@@ -133,11 +133,22 @@ def _of_losses(experiment: Experiment) -> Iterator[Refusal]:
             yield f"losses[{number}]", f"a neighbour on the node would take as much from {', '.join(beside)}"
 
 
+def _of_calls(experiment: Experiment) -> Iterator[Refusal]:
+    for name, interaction in experiment.interactions.items():
+        for place, work in interaction.at.items():
+            for called, visits in work.calls.items():
+                for key in ("parallel", "with_previous"):
+                    if getattr(visits, key):
+                        where = f"interactions.{name}.at.{place}.calls.{called}.{key}"
+                        yield where, "its servers make one call after another: a page waits for each answer"
+
+
 def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
     pages = {*rubbos.states(), rubbos.LOGO}
     for name in pages & experiment.interactions.keys():
         if experiment.interactions[name].servlet:
             yield f"interactions.{name}.servlet", "the bulletin board has servlets of its own, RUBBoS's"
+    yield from _of_calls(experiment)
     for name, load in experiment.workloads.items():
         if load.kernel and load.kernel != experiment.kernel.syn:
             yield f"workloads.{name}.kernel", "all of its nodes run on one kernel"

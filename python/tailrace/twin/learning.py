@@ -185,19 +185,26 @@ def _interactions(kinds: Tree, needs: Demands) -> dict[str, Any]:
             "scv": 0.0,
             "wait": exact_duration(round(need.wait_ns)),
             "interleaved": True,
-            "calls": {
-                kinds.label[callee]: {
-                    "count": float(count),
-                    "to": kinds.kinds[callee].tier,
-                    **({"parallel": True} if callee in kind.at_once and count > 1 else {}),
-                }
-                for callee, count in kinds.calls_of(number).items()
-            },
+            "calls": _calls(kinds, number),
         }
         if work["calls"]:
             work["before"] = round(need.before, 4)
         found[label] = {"servlet": kind.interaction or "request", "at": {kind.tier: work}}
     return found
+
+
+def _calls(kinds: Tree, number: int) -> dict[str, Any]:
+    counts, overlaps = kinds.calls_of(number), kinds.kinds[number].overlaps
+    return {
+        kinds.label[callee]: {
+            "count": float(counts[callee]),
+            "to": kinds.kinds[callee].tier,
+            **({"parallel": True} if (callee, callee) in overlaps and counts[callee] > 1 else {}),
+            **({"with_previous": True} if nth else {}),
+        }
+        for group in kinds.joined(number)
+        for nth, callee in enumerate(group)
+    }
 
 
 def _reached(interactions: Mapping[str, Any], requests: Iterable[pl.DataFrame]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ import polars as pl
 
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
+from tailrace.twin import together
 from tailrace.twin.structure import Structure
 
 KINDS_MOST = 400
 """Of one interaction at one tier. What rarer ones need is kept in the factors of their requests."""
 DEEPEST = 1_000
 """Visits above a visit: more than any system has, and more than a simulated call can be deep."""
-MOSTLY = 0.5
 
 
 @dataclass
@@ -28,8 +28,8 @@ class Kind:
     """Kinds of calls, and how many of each, in the order in which visits make them."""
     height: int
     """Of the calls below it; that of a visit without calls is 0."""
-    at_once: frozenset[int] = frozenset()
-    """Kinds of calls that overlap others of their kind."""
+    overlaps: frozenset[tuple[int, int]] = frozenset()
+    """Kinds of calls that overlap; a kind and itself, if several of its calls do."""
 
 
 @dataclass
@@ -79,6 +79,11 @@ class Tree:
             found[self.alias.get(callee, callee)] += count
         return dict(found)
 
+    def joined(self, number: int) -> list[list[int]]:
+        """The calls of a kind, in their order; those that begin together are one list."""
+        pairs = ((self.alias.get(one, one), self.alias.get(other, other)) for one, other in self.kinds[number].overlaps)
+        return list(together.groups(list(self.calls_of(number)), frozenset(pairs)))
+
 
 def grow(recorded: Recorded, structure: Structure, apart: Times) -> Tree:
     """Visits with different numbers in `apart` are of different kinds."""
@@ -92,7 +97,9 @@ def grow(recorded: Recorded, structure: Structure, apart: Times) -> Tree:
         _level(tree, base, here, parent[calls], calls)
     _order_calls(tree, recorded)
     _join_rare(tree)
-    _find_simultaneous(tree, recorded)
+    orders = {number: list(tree.calls_of(number)) for number in range(len(tree.kinds))}
+    for number, pairs in together.overlaps(recorded, tree.stands, orders).items():
+        tree.kinds[number].overlaps = pairs
     return tree
 
 
@@ -129,28 +136,6 @@ def _level(tree: Tree, base: pl.DataFrame, here: Times, callers: Times, calls: T
         counts = Counter(int(number) for number in text.split(",") if number)
         height = max((tree.kinds[callee].height + 1 for callee in counts), default=0)
         tree.kinds.append(Kind(tier, name, tuple(counts.items()), height))
-
-
-def _find_simultaneous(tree: Tree, recorded: Recorded) -> None:
-    """Calls of a kind that overlap in most of the visits with several of them. A visit may make some of its calls at
-    once, and others one after another."""
-    stands, calls = tree.stands, np.flatnonzero(recorded.parent >= 0)
-    order = calls[np.lexsort((recorded.sent[calls], stands[calls], recorded.parent[calls]))]
-    caller, called = recorded.parent[order], stands[order]
-    sent, back = recorded.sent[order], recorded.departure[order]
-    again = np.flatnonzero((caller[1:] == caller[:-1]) & (called[1:] == called[:-1])) + 1
-    several = pl.DataFrame(
-        {
-            "visit": caller[again],
-            "kind": stands[caller[again]],
-            "call": called[again],
-            "overlaps": sent[again] < back[again - 1],
-        }
-    )
-    of_visits = several.group_by("visit", "kind", "call").agg(pl.col("overlaps").any())
-    share = of_visits.group_by("kind", "call").agg(pl.col("overlaps").mean())
-    for number, call in share.filter(pl.col("overlaps") > MOSTLY).select("kind", "call").sort("call").iter_rows():
-        tree.kinds[number].at_once |= {call}
 
 
 def _order_calls(tree: Tree, recorded: Recorded) -> None:

@@ -1,7 +1,7 @@
 //! Refuses a plan that cannot be run before anything happens.
 
 use super::plan::{
-    Adaptive, Arrivals, Connector, Effect, Endpoint, Limit, Plan, Policy, Server, Step, Syn,
+    Adaptive, Arrivals, Call, Connector, Effect, Endpoint, Limit, Plan, Policy, Server, Step, Syn,
 };
 use super::queue::ID_MAX;
 use crate::error::Result;
@@ -11,6 +11,8 @@ use crate::workload::check::{
 
 /// The tried candidates of a call are bits of a word.
 const CANDIDATES_MAX: usize = 32;
+/// Calls that begin together.
+const JOINED: std::ops::RangeInclusive<usize> = 2..=1000;
 /// A server has a queue for each.
 const RANK_MAX: u32 = 63;
 
@@ -271,26 +273,37 @@ fn programs(plan: &Plan, i: usize, server: &Server) -> Result<()> {
         for step in &plan.programs[*program as usize] {
             match step {
                 Step::Compute(time) | Step::Wait(time) => self::time(&what, time)?,
-                Step::Call(call) => {
-                    index(
-                        &format!("{what}.call.connector"),
-                        call.connector,
-                        server.connectors.len(),
-                    )?;
-                    index(
-                        &format!("{what}.call.class"),
-                        call.class,
-                        plan.classes.len(),
-                    )?;
-                    if !(0.0..1e6).contains(&call.count) {
-                        return refuse(format!(
-                            "{what}.call.count must be from 0 to a million, got {}",
-                            call.count
-                        ));
-                    }
+                Step::Call(_) => {}
+                Step::Join(joined) if JOINED.contains(&joined.len()) => {}
+                Step::Join(joined) => {
+                    return refuse(format!(
+                        "{what}.join must have from {} to {} calls, got {}",
+                        JOINED.start(),
+                        JOINED.end(),
+                        joined.len()
+                    ));
                 }
             }
+            for one in step.calls() {
+                call(&format!("{what}.call"), plan, server, one)?;
+            }
         }
+    }
+    Ok(())
+}
+
+fn call(what: &str, plan: &Plan, server: &Server, call: &Call) -> Result<()> {
+    index(
+        &format!("{what}.connector"),
+        call.connector,
+        server.connectors.len(),
+    )?;
+    index(&format!("{what}.class"), call.class, plan.classes.len())?;
+    if !(0.0..1e6).contains(&call.count) {
+        return refuse(format!(
+            "{what}.count must be from 0 to a million, got {}",
+            call.count
+        ));
     }
     Ok(())
 }
@@ -325,13 +338,11 @@ fn descend(plan: &Plan, server: usize, class: usize, seen: &mut [Vec<Seen>]) -> 
     }
     let caller = &plan.servers[server];
     let program = caller.programs[class].map_or(&[][..], |p| &plan.programs[p as usize]);
-    for step in program {
-        if let Step::Call(call) = step {
-            let surely = call.count >= 1.0 || call.all;
-            let connector = &caller.connectors[call.connector as usize];
-            for &to in connector.candidates.iter().filter(|_| surely) {
-                descend(plan, to as usize, call.class as usize, seen)?;
-            }
+    for call in program.iter().flat_map(Step::calls) {
+        let surely = call.count >= 1.0 || call.all;
+        let connector = &caller.connectors[call.connector as usize];
+        for &to in connector.candidates.iter().filter(|_| surely) {
+            descend(plan, to as usize, call.class as usize, seen)?;
         }
     }
     seen[server][class] = Seen::Done;

@@ -97,19 +97,16 @@ impl Connector<'_> {
 impl<S: Sink> Sim<'_, S> {
     /// Makes the calls of a step: the next one, or all of them.
     #[inline(always)]
-    pub(super) fn begin_calls(&mut self, stay: u32, call: &Call) -> GoesOn {
-        if call.all || call.parallel {
-            self.begin_together(stay, call);
+    pub(super) fn begin_calls(&mut self, stay: u32, call: &Call, count: u32) -> GoesOn {
+        if call.abreast() {
+            self.begin_together(stay, &[(*call, count)]);
             return None;
         }
         let s = &mut self.stays[stay];
         let server = s.server;
         s.out = 1;
-        s.to_call -= 1;
         let releases_worker = self.releases_worker(stay);
-        let child = self.child(stay, call);
-        self.looks_at_states(child);
-        let next = self.seek(child);
+        let next = self.begin_one(stay, call, count - 1);
         if releases_worker {
             self.go_on(next);
             self.hand_out(server);
@@ -118,30 +115,71 @@ impl<S: Sink> Sim<'_, S> {
         next
     }
 
-    fn begin_together(&mut self, stay: u32, call: &Call) {
-        let candidates = &self.connectors[call.connector as usize].settings.candidates;
+    /// A call, which `after` others of its step follow, one after another.
+    #[inline(always)]
+    fn begin_one(&mut self, stay: u32, call: &Call, after: u32) -> GoesOn {
+        let child = self.child(stay, call);
+        self.stays[child].after = after;
+        self.looks_at_states(child);
+        self.seek(child)
+    }
+
+    /// Makes the calls of this step and of those that begin with it.
+    #[cold]
+    pub(super) fn begin_joined(&mut self, stay: u32) -> GoesOn {
         let s = &mut self.stays[stay];
-        let server = s.server;
-        let asked = std::mem::take(&mut s.to_call);
-        s.out = if call.all {
-            candidates.len() as u32
-        } else {
-            asked
-        };
-        let out = s.out;
-        let releases_worker = self.releases_worker(stay);
-        for number in 0..out {
-            let child = self.child(stay, call);
-            if call.all {
-                self.stays[child].tried = !(1 << number);
-            } else {
-                self.looks_at_states(child);
+        let mut calls = Vec::new();
+        s.step -= 1;
+        while let Some(Step::Call(call)) = self.steps.get(s.step as usize) {
+            s.step += 1;
+            let count = call.draw(&mut s.stream);
+            if count > 0 || call.all {
+                calls.push((*call, count));
             }
-            let next = self.seek(child);
-            self.go_on(next);
+            if !call.with_next {
+                break;
+            }
+        }
+        if calls.is_empty() {
+            return Some(stay);
+        }
+        self.begin_together(stay, &calls);
+        None
+    }
+
+    fn begin_together(&mut self, stay: u32, calls: &[(Call, u32)]) {
+        let server = self.stays[stay].server;
+        // All count before the first begins: it may end at once.
+        self.stays[stay].out = calls.iter().map(|one| self.abreast(one)).sum();
+        let releases_worker = self.releases_worker(stay);
+        for one in calls {
+            let (call, count) = one;
+            let after = if call.abreast() { 0 } else { count - 1 };
+            for number in 0..self.abreast(one) {
+                let next = if call.all {
+                    let child = self.child(stay, call);
+                    self.stays[child].tried = !(1 << number);
+                    self.seek(child)
+                } else {
+                    self.begin_one(stay, call, after)
+                };
+                self.go_on(next);
+            }
         }
         if releases_worker {
             self.hand_out(server);
+        }
+    }
+
+    /// How many of so many calls begin at once.
+    fn abreast(&self, (call, count): &(Call, u32)) -> u32 {
+        if call.all {
+            let settings = self.connectors[call.connector as usize].settings;
+            settings.candidates.len() as u32
+        } else if call.parallel {
+            *count
+        } else {
+            1
         }
     }
 
@@ -180,7 +218,7 @@ impl<S: Sink> Sim<'_, S> {
         let (number, child) = self.stays.add(request, stream, call.class, parent);
         (child.client, child.asker, child.recorded) = (client, asker, recorded);
         (child.caller_visit, child.caller, child.asked_for) = (caller_visit, caller, asked_for);
-        child.row = row;
+        (child.row, child.by) = (row, call.at);
         child.visit = self.visits;
         child.connector = connector;
         child.kept = kept;
@@ -347,10 +385,10 @@ impl<S: Sink> Sim<'_, S> {
         self.connect(child)
     }
 
-    /// The call whose answers a stay waits for.
+    /// The call by which its caller made a stay.
     #[inline(always)]
-    pub(super) fn call_of(&self, caller: u32) -> Option<Call> {
-        match self.steps[self.stays[caller].step as usize - 1] {
+    pub(super) fn call_of(&self, child: u32) -> Option<Call> {
+        match self.steps[self.stays[child].by as usize] {
             Step::Call(call) => Some(call),
             _ => None,
         }
@@ -361,14 +399,15 @@ impl<S: Sink> Sim<'_, S> {
     fn another(&mut self, child: u32) -> Option<u32> {
         let c = &self.stays[child];
         let (parent, tried) = (c.parent, c.tried | 1 << c.candidate);
-        let (tried_again, forced) = (c.tried_again, c.forced);
+        let (tried_again, forced, after) = (c.tried_again, c.forced, c.after);
         if !self.may_ask_another(child) {
             return None;
         }
-        let call = self.call_of(parent)?;
+        let call = self.call_of(child)?;
         let another = self.child(parent, &call);
         let a = &mut self.stays[another];
         (a.tried, a.tried_again, a.forced) = (tried, tried_again, forced);
+        a.after = after;
         Some(another)
     }
 
@@ -377,7 +416,7 @@ impl<S: Sink> Sim<'_, S> {
     fn may_ask_another(&self, child: u32) -> bool {
         let c = &self.stays[child];
         let connector = &self.connectors[c.connector as usize];
-        let to_all = self.call_of(c.parent).is_some_and(|call| call.all);
+        let to_all = self.call_of(child).is_some_and(|call| call.all);
         connector.has_errors() && !to_all
     }
 
@@ -416,7 +455,8 @@ impl<S: Sink> Sim<'_, S> {
         }
         let c = &self.stays[child];
         let (parent, number, pool, status) = (c.parent, c.connector as usize, c.pool, c.status);
-        let (flew, counted) = (c.flew, c.counted);
+        let (flew, counted, after) = (c.flew, c.counted, c.after);
+        let next = if after > 0 { self.call_of(child) } else { None };
         let another = if flew && status == Status::TimedOut {
             self.another(child)
         } else {
@@ -431,26 +471,23 @@ impl<S: Sink> Sim<'_, S> {
             }
         }
         self.stays.remove(child);
-        let p = &mut self.stays[parent];
-        if another.is_none() {
-            if status != Status::Ok {
-                p.status = Status::Failed;
-                p.to_call = 0;
-            }
-            p.out -= 1;
-        }
-        let (out, more) = (p.out, p.to_call);
-        self.gives_back(number, pool, counted);
         if let Some(another) = another {
+            self.gives_back(number, pool, counted);
             return self.seek(another);
+        }
+        let p = &mut self.stays[parent];
+        if status != Status::Ok {
+            p.status = Status::Failed;
+        }
+        let follows = after > 0 && p.status == Status::Ok;
+        p.out -= u32::from(!follows);
+        let out = p.out;
+        self.gives_back(number, pool, counted);
+        if follows {
+            return self.begin_one(parent, &next?, after - 1);
         }
         if out > 0 {
             return None;
-        }
-        if more > 0 {
-            if let Some(call) = self.call_of(parent) {
-                return self.begin_calls(parent, &call);
-            }
         }
         self.has_answers(parent)
     }

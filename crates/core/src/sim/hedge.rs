@@ -17,8 +17,10 @@ impl<S: Sink> Sim<'_, S> {
         }
         c.hedges = 0;
         let (parent, number, candidate) = (c.parent, c.connector as usize, c.candidate);
-        let call = self.call_of(parent).filter(|call| !call.all)?;
+        let call = self.call_of(first).filter(|call| !call.all)?;
+        let after = self.stays[first].after;
         let second = self.child(parent, &call);
+        self.stays[second].after = after;
         self.looks_at_states(second);
         if self.connectors[number].chooses() {
             self.stays[second].tried |= 1 << candidate;

@@ -320,6 +320,18 @@ pub enum Step {
     /// Only time passes: a synchronous server keeps its worker and uses no CPU.
     Wait(Time),
     Call(Call),
+    /// All of these calls begin at once, and the visit waits for all of them.
+    Join(Vec<Call>),
+}
+
+impl Step {
+    pub fn calls(&self) -> &[Call] {
+        match self {
+            Step::Compute(_) | Step::Wait(_) => &[],
+            Step::Call(call) => std::slice::from_ref(call),
+            Step::Join(calls) => calls,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

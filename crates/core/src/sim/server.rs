@@ -412,11 +412,13 @@ impl<S: Sink> Sim<'_, S> {
                 }
             }
             Step::Call(call) => {
-                let more = call.chance > 0.0 && s.stream.uniform() < call.chance;
-                s.to_call = call.count + u32::from(more);
-                if s.to_call > 0 || call.all {
+                if call.with_next {
+                    return self.begin_joined(stay);
+                }
+                let count = call.draw(&mut s.stream);
+                if count > 0 || call.all {
                     let call = *call;
-                    return self.begin_calls(stay, &call);
+                    return self.begin_calls(stay, &call, count);
                 }
             }
             Step::End => return self.logs_and_finishes(stay),

@@ -56,9 +56,11 @@ pub struct Stay {
     pub class: u32,
     /// The next step, as an index into the steps of all programs.
     pub step: u32,
-    /// Calls of this step still to be made, and current ones.
-    pub to_call: u32,
+    /// Current calls.
     pub out: u32,
+    /// The step of the caller that made it, and how many calls of this step follow it.
+    pub by: u32,
+    pub after: u32,
     pub process: u32,
     /// The caller's connector and candidate that this stay was called through, and the pooled connection it uses.
     pub connector: u32,
@@ -123,8 +125,9 @@ impl Stay {
             server: NONE,
             class,
             step: 0,
-            to_call: 0,
             out: 0,
+            by: 0,
+            after: 0,
             process: 0,
             connector: 0,
             candidate: 0,

@@ -7,6 +7,7 @@ mod clients;
 mod errors;
 mod governor;
 mod held_up;
+mod joined;
 mod remedies;
 
 use super::plan::Plan;
