@@ -89,18 +89,6 @@ def column_names(text: str) -> tuple[list[str], str]:
     return [], ""
 
 
-def decimal(text: str, delimiter: str) -> str:
-    """The text of a number with a decimal point. A table whose delimiter is no comma may have decimal commas."""
-    return text.replace(",", ".") if delimiter != "," and text.count(",") == 1 and "." not in text else text
-
-
-def decimals(texts: pl.Expr, delimiter: str) -> pl.Expr:
-    """The same for a column."""
-    has_comma = texts.str.contains(r"^[^.,]*,[^.,]*$")
-    point = pl.when(has_comma).then(texts.str.replace(",", ".", literal=True)).otherwise(texts)
-    return point if delimiter != "," else texts
-
-
 def role(name: str) -> str | None:
     """The role of the column with this name."""
     return _ROLES.get(_plain(name))

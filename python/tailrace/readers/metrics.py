@@ -79,6 +79,11 @@ def standard_name(name: str) -> tuple[str, Unit]:
     return known, "unsaid" if said is None else "percent" if said["percent"] else "ratio"
 
 
+def as_percent(name: str) -> str:
+    """The name of a metric whose numbers have percent signs."""
+    return f"{name.strip()}_percent" if standard_name(name)[1] == "unsaid" else name
+
+
 def standardise(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str], int]:
     """Metrics renamed (column `metric`, text) and shares scaled to 0 to 1; notes; and how many values, which are left
     out, no share can have."""

@@ -16,8 +16,9 @@ import polars as pl
 from tailrace import units
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, SAMPLE_INTERVAL_NS, SAMPLE_NAME
 from tailrace.errors import InputError
-from tailrace.readers import intervals, metrics, outliers, room
-from tailrace.readers.layout import MISSING, Layout, csv_rows, decimals, layout_of, parquet_rows
+from tailrace.readers import intervals, metrics, numerals, outliers, room
+from tailrace.readers.layout import MISSING, Layout, csv_rows, layout_of, parquet_rows
+from tailrace.readers.numerals import Column, Form
 from tailrace.readers.source import Found, Source, text_head
 
 _DAMAGE_NAMED = 3
@@ -34,12 +35,13 @@ def read(source: Source) -> Found:
     found = Found()
     parquet = source.head().startswith(b"PAR1")
     layout, blocks = parquet_rows(source) if parquet else csv_rows(source, found)
+    form, said = (None, []) if parquet else _form(source, layout)
     damage = _Damage("row" if parquet else "line")
     frames: list[pl.DataFrame] = []
     scale, most, count = layout.time_scale, room.samples(), 0
     for rows in blocks:
         scale = scale or _usual_scale(rows.get_column("time"))
-        frames.append(_numbers(rows, scale, layout, source.place, damage).head(most - count))
+        frames.append(_numbers(rows, scale, layout, source.place, damage, form).head(most - count))
         count += frames[-1].height
         if count == most:
             found.filled(source.path.name, most)
@@ -47,13 +49,13 @@ def read(source: Source) -> Found:
     samples = pl.concat(frames) if frames else pl.DataFrame()
     frames.clear()
     if samples.is_empty():
-        why = damage.named[0] if damage.named else "there is no sample in it"
+        why = next(iter((*said, *damage.named)), "there is no sample in it")
         raise InputError(source.path, why, "docs/reference/readers.md shows the form")
     samples = outliers.without(samples, "time", found, source.path.name)
     samples, notes, shares = metrics.standardise(samples)
     found.lose(metrics.NO_SHARES, shares)
     samples, more = intervals.complete(samples)
-    found.notes += [f"{source.path.name}: {note}" for note in [*damage.notes(), *notes, *more]]
+    found.notes += [f"{source.path.name}: {note}" for note in [*said, *damage.notes(), *notes, *more]]
     found.lose("damaged lines", damage.count)
     found.lose("samples without a value", damage.empty)
     found.samples.append(samples)
@@ -82,12 +84,39 @@ class _Damage:
         return [f"{self.count} damaged {self.unit}s were left out ({'; '.join(self.named)}{more})"]
 
 
-def _numbers(rows: pl.DataFrame, scale: int | None, layout: Layout, place: str | None, damage: _Damage) -> pl.DataFrame:
+def _form(source: Source, layout: Layout) -> tuple[Form | None, list[str]]:
+    """How the numbers of the values are written, and what to say of it; None if all are plain. All of them decide, and
+    those of shares are never in the thousands."""
+    if not numerals.may_be_local(source, layout.delimiter):
+        return None, []
+    of_shares, others = Column(), Column()
+    for rows in csv_rows(source, Found())[1]:
+        for metric, text in rows.select("metric", "value").drop_nulls().unique().iter_rows():
+            (of_shares if metrics.standard_name(metric)[1] != "none" else others).add(text)
+    found, said = numerals.forms({"shares": of_shares, "other values": others}, ["shares"])
+    return found["other values"], said
+
+
+def _plain(rows: pl.DataFrame, form: Form | None) -> pl.DataFrame:
+    """The rows with column `number` (null if the value is none), and with the unit of percentages in their names."""
+    if form is None:
+        return rows.with_columns(number=pl.col("value").cast(pl.Float64, strict=False))
+    values = {text: form.value(text) for text in rows.get_column("value").drop_nulls().unique()}
+    number = pl.col("value").replace_strict(values, default=None, return_dtype=pl.Float64)
+    percents = {name: metrics.as_percent(name) for name in rows.get_column("metric").drop_nulls().unique()}
+    of_percent = pl.col("value").str.ends_with("%")
+    metric = pl.when(of_percent).then(pl.col("metric").replace(percents)).otherwise(pl.col("metric"))
+    return rows.with_columns(number=number, metric=metric)
+
+
+def _numbers(
+    rows: pl.DataFrame, scale: int | None, layout: Layout, place: str | None, damage: _Damage, form: Form | None
+) -> pl.DataFrame:
     """Rows of text → time, interval_ns (null if unknown), place, metric, value; the rest goes to `damage`."""
     moments = _moments(rows.get_column("time"), scale)
-    rows = rows.with_columns(value=decimals(pl.col("value"), layout.delimiter))
+    rows = _plain(rows, form)
     lower = pl.col("value").str.to_lowercase()
-    number = pl.col("value").cast(pl.Float64, strict=False)
+    number = pl.col("number")
     rows = rows.with_columns(
         moment=pl.col("time").replace_strict(moments, default=None, return_dtype=pl.Int64),
         number=pl.when(number.is_finite()).then(number),

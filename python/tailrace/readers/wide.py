@@ -6,14 +6,15 @@ kept and not interpreted. A table of time, place, metric, value is the format of
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from tailrace import units
 from tailrace.dataset.metrics import METRICS
 from tailrace.errors import InputError
-from tailrace.readers import metrics
-from tailrace.readers.elements import number
-from tailrace.readers.layout import MISSING, column_names, decimal, fields, role
+from tailrace.readers import metrics, numerals
+from tailrace.readers.layout import MISSING, column_names, fields, role
+from tailrace.readers.numerals import Column, Form
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -32,7 +33,7 @@ def _columns(text: str) -> tuple[list[str], str] | None:
 
 
 def read(source: Source) -> Found:
-    found, samples, header, empty = Found(), Sampled(standard=True), True, 0
+    found, samples, empty, unknown = Found(), Sampled(standard=True), 0, 0
     name = source.path.name
     columns = _columns(text_head(source.head()) or "")
     if columns is None:
@@ -43,13 +44,11 @@ def read(source: Source) -> Found:
     if place is None and source.place is None:
         raise InputError(source.path, "its table has no column of places", "name the server or node with NAME=FILE")
     values = [i for i, of in enumerate(roles) if of not in ("time", "place", "interval")]
-    for line_number, line in source.lines(found):
-        if line.startswith("#") or not line.strip():
-            continue
-        if header:
-            header = False
-            continue
-        row, moment = [field.strip() for field in fields(line, delimiter)], None
+    forms, notes = _forms(source, names, values, delimiter)
+    found.notes += [f"{name}: {note}" for note in notes]
+    called = {i: metrics.as_percent(names[i]) if forms[i].percent else names[i] for i in values}
+    for line_number, row in _rows(source, found, delimiter):
+        moment = None
         if len(row) == len(names):
             with suppress(ValueError):
                 moment = units.parse_moment(row[time])
@@ -60,10 +59,41 @@ def read(source: Source) -> Found:
         for i in values:
             if row[i].lower() in MISSING:
                 empty += 1
+            elif (value := forms[i].value(row[i])) is None and not forms[i].mark and numerals.unusual(row[i]):
+                unknown += 1
             else:
-                samples.add(moment, None, where, names[i], number(decimal(row[i], delimiter)))
+                samples.add(moment, None, where, called[i], value)
         if samples.full:
             break
     found.lose("samples without a value", empty)
-    samples.into(found, source, "there is no sample in it")
+    found.lose(numerals.UNKNOWN, unknown)
+    samples.into(found, source, notes[0] if unknown else "there is no sample in it")
     return found
+
+
+def _rows(source: Source, found: Found, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each line after that with the columns."""
+    header = True
+    for line_number, line in source.lines(found):
+        if line.startswith("#") or not line.strip():
+            continue
+        if not header:
+            yield line_number, [field.strip() for field in fields(line, delimiter)]
+        header = False
+
+
+def _forms(
+    source: Source, names: Sequence[str], values: Sequence[int], delimiter: str
+) -> tuple[dict[int, Form], list[str]]:
+    """How the numbers of each column are written, and what to say of it: all of them decide."""
+    known = {i: Column() for i in values}
+    if not numerals.may_be_local(source, delimiter):
+        return dict.fromkeys(values, Form()), []
+    for _, row in _rows(source, Found(), delimiter):
+        if len(row) == len(names):
+            for i in values:
+                if row[i] and not row[i].isdecimal():
+                    known[i].add(row[i])
+    bounded = [names[i] for i in values if metrics.standard_name(names[i])[1] != "none"]
+    found, notes = numerals.forms({names[i]: known[i] for i in values}, bounded)
+    return {i: found[names[i]] for i in values}, notes
