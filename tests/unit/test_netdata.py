@@ -109,3 +109,79 @@ def test_a_chart_that_nothing_names_is_refused_with_the_way_to_name_it(tmp_path:
     assert "jsonwrap" in str(error.value)
     known = written(tmp_path, "system.ctxt.json", ["switches"], [[T, 1], [T + 1, 1]])
     assert any("x.json" in note for note in readers.read(path, known).manifest.notes)
+
+
+def second(folder: Path, chart: str, labels: list[str], cells: list[float | None], instances: int = 1) -> str:
+    """A file as `/api/v2/data` answers: cells with a rate of anomalies and signs, oldest first."""
+    summary = {
+        "nodes": [{"mg": "b5", "nd": "7f", "nm": "app1", "ni": 0}],
+        "contexts": [{"id": chart, "is": {"sl": instances, "qr": instances}}],
+        "labels": [{"id": "_collect_module", "vl": [{"id": "/proc/stat"}]}],
+    }
+    result = {
+        "labels": ["time", *labels],
+        "point": {"value": 0, "arp": 1, "pa": 2},
+        "data": [[T + 2 * i, *([cell, 0, 0] for cell in cells)] for i in range(1, 4)],
+    }
+    totals = {"nodes": {"sl": 1, "qr": 1}, "instances": {"sl": instances, "qr": instances}}
+    request = {"format": "json2", "selectors": {"contexts": ["*"], "instances": []}}
+    whole = {"api": 2, "id": "x", "request": request, "summary": summary, "totals": totals, "result": result}
+    path = folder / f"{chart}.v2.json"
+    path.write_text(json.dumps({**whole, "db": {"tiers": 3}, "view": {"units": "percentage", "labels": []}}, indent=1))
+    return str(path)
+
+
+def test_answers_of_the_second_form(tmp_path: Path) -> None:
+    cpu = second(tmp_path, "system.cpu", ["user", "system", "iowait"], [30, 12, 4])
+    assert values(f"app={cpu}") == {
+        ("app", "cpu_busy"): [(2, 2, 0.42), (4, 2, 0.42), (6, 2, 0.42)],
+        ("app", "cpu_iowait"): [(2, 2, 0.04), (4, 2, 0.04), (6, 2, 0.04)],
+    }
+    both = values(f"app={cpu}", f"app={second(tmp_path, 'system.ctxt', ['switches'], [4000])}")
+    assert both["app", "context_switches"] == [(2, 2, 8000), (4, 2, 8000), (6, 2, 8000)]
+
+
+def test_values_of_several_disks_together_are_left_out(tmp_path: Path) -> None:
+    disks = second(tmp_path, "disk.util", ["utilization"], [40], instances=3)
+    with pytest.raises(InputError, match="several nodes, disks or control groups together"):
+        readers.read(f"app={disks}")
+    run = readers.read(f"app={disks}", f"app={second(tmp_path, 'system.ctxt', ['switches'], [4000])}")
+    assert any("instances=disk_util.sda" in note for note in run.manifest.notes)
+
+
+EXPORTED = """\
+netdata_info{{instance="app1",application="netdata",version="v1.44.3"}} 1 {0}
+# COMMENT homogeneous chart "system.cpu", context "system.cpu", family "cpu", units "percentage"
+netdata_system_cpu_percentage_average{{chart="system.cpu",dimension="user",family="cpu",instance="app1"}} 30.5 {0}
+netdata_system_cpu_percentage_average{{chart="system.cpu",dimension="system",family="cpu",instance="app1"}} 11.5 {0}
+netdata_system_ctxt_context_switches_persec_average{{chart="system.ctxt",dimension="switches",instance="app1"}} 4000 {0}
+netdata_disk_util_of_time_working_average{{chart="disk_util.sda",dimension="utilization",instance="app1"}} 40 {0}
+netdata_disk_util_of_time_working_average{{chart="disk_util.sdb",dimension="utilization",instance="app1"}} 90 {0}
+netdata_system_load_load_average{{chart="system.load",dimension="load1",instance="app1"}} 3.1 {0}
+"""
+
+
+def test_what_netdata_exports_to_prometheus(tmp_path: Path) -> None:
+    scrapes = tmp_path / "netdata.prom"
+    scrapes.write_text("".join(EXPORTED.format((T + 2 * i) * 1000) for i in range(1, 4)))
+    want = {
+        ("app1", "cpu_busy"): [(2, 2, 0.42), (4, 2, 0.42), (6, 2, 0.42)],
+        ("app1", "context_switches"): [(2, 2, 8000), (4, 2, 8000), (6, 2, 8000)],
+        ("app1", "disk_busy"): [(2, 2, 0.9), (4, 2, 0.9), (6, 2, 0.9)],
+    }
+    assert values(str(scrapes)) == want
+    series: dict[str, Any] = {}
+    for line in scrapes.read_text().splitlines():
+        if not line.startswith("#"):
+            head, value, stamp = line.rsplit(" ", 2)
+            series.setdefault(head, []).append([int(stamp) / 1000, value])
+    result = []
+    for head, points in series.items():
+        name, _, labels = head.partition("{")
+        pairs = dict(part.split("=") for part in labels.strip("}").split(","))
+        plain = {key: text.strip('"') for key, text in pairs.items()}
+        result.append({"metric": {"__name__": name, **plain}, "values": points})
+    stored = tmp_path / "stored.json"
+    stored.write_text(json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}))
+    found = values(str(stored))
+    assert {key: found[key] for key in want} == want

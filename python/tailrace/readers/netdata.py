@@ -1,9 +1,13 @@
-"""Data of Netdata: `/api/v1/data?chart=system.cpu&format=json`, also as `csv`, and with `options=jsonwrap`.
+"""Data of Netdata: `/api/v1/data?chart=system.cpu&format=json`, also as `csv`, and with `options=jsonwrap`; and
+`/api/v2/data?contexts=system.cpu`, also of `v3`.
 
 ```text
 {"labels": ["time", "guest_nice", "guest", "steal", "softirq", "irq", "user", "system", "nice", "iowait"],
  "data": [[1795193341, 0, 0, 1, 0.5, 0, 12, 7, 0.5, 4], …]}
 time,guest_nice,guest,steal,softirq,irq,user,system,nice,iowait
+{"api": 2, "summary": {"contexts": [{"id": "system.cpu", …}], …}, "totals": {"instances": {"sl": 1, "qr": 1}, …},
+ "result": {"labels": ["time", "user", …], "point": {"value": 0, "arp": 1, "pa": 2},
+            "data": [[1795193341, [12, 0, 0], …], …]}}
 ```
 The name of the chart is in the data only with `jsonwrap`; else the file has it (`disk_util.sda.json`). That of CPUs
 is known by its dimensions as well. Values are averages, or rates per second, of the step that ends at their time.
@@ -13,30 +17,33 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tailrace.errors import InputError
 from tailrace.foreign import listed
 from tailrace.readers.elements import elements, moment, number
 from tailrace.readers.layout import MISSING, fields
-from tailrace.readers.netdata_charts import CPU, NAMES, Chart, Value, chart_of
+from tailrace.readers.netdata_charts import CPU, NAMES, Chart, chart_of
+from tailrace.readers.netdata_series import Charted
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
-from tailrace.units import SECOND
 
 _LABELS = re.compile(r'"labels"\s*:\s*(\[[^\]]{1,60000}\])')
 _ID = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
 _OPENING = re.compile(r'"data"\s*:\s*\[')
 _RESUME = re.compile(r'[\[{]\s*(?:"time"\s*:\s*)?\d{9,13}\s*,')
+_SECOND = re.compile(r'[\s\ufeff]*\{\s*"api"\s*:\s*[23]\b')
+_NAMED = re.compile(r'"(?:contexts|instances)"\s*:\s*\[\s*(?:\{\s*"id"\s*:\s*)?"([^"\\*]{1,200})"')
+_LABELS_OF_SECOND = re.compile(r'"labels"\s*:\s*(\[\s*"time"[^\]]*\])')
+_OPENING_OF_SECOND = re.compile(r'(?:\}|\])\s*,\s*"data"\s*:\s*\[')
+_QUERIED = re.compile(r'"(?:nodes|instances)"\s*:\s*\{[^{}]{0,200}?"(?:qr|queried)"\s*:\s*(\d{1,9})')
+_MIXED = (
+    "values of Netdata are those of several nodes, disks or control groups together, and were left out; ask for each "
+    "alone, like &instances=disk_util.sda"
+)
 _CPUS = {"time", "user", "system", "iowait"}
-_BUSY = ("user", "system", "nice", "irq", "softirq")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
-
-Series = dict[tuple[str, str], dict[int, tuple[float, int | None, str]]]
-"""By place and metric, and by moment: the value, the step that ends then, and its kind."""
 
 
 def _labels(text: str) -> list[str]:
@@ -63,6 +70,8 @@ def _chart(name: str, text: str) -> Chart | None:
 
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head) or ""
+    if _is_second(text):
+        return _NAMED.search(text) is not None
     return bool(_labels(text)) and (text.lstrip().startswith("{") or _chart(name, text) is not None)
 
 
@@ -71,80 +80,68 @@ def together(source: Source) -> str:
 
 
 def read(sources: Sequence[Source]) -> Found:
-    found, samples, series = Found(), Sampled(), Series()
-    unknown, local = list[str](), False
+    found, samples = Found(), Sampled()
+    charted, local = Charted(samples.most), False
+    unknown, mixed = list[str](), list[str]()
     for source in sources:
-        name = source.path.name
-        chart = _chart(name, text_head(source.head()) or "")
+        name, text = source.path.name, text_head(source.head()) or ""
+        chart = _chart_of_second(name, text) if _is_second(text) else _chart(name, text)
         if chart is None:
             unknown.append(name)
             continue
-        taken: dict[int, list[Mapping[str, float]]] = defaultdict(list)
-        held = sum(map(len, series.values()))
-        for time, row in _rows(source, found):
+        for time, row in _rows_of_second(source, found, mixed) if _is_second(text) else _rows(source, found):
             local = local or _DATE.fullmatch(time) is not None
             stamp = moment(time)
             if stamp is None:
                 samples.unusable += 1
                 continue
-            taken[stamp].append({key.lower(): v for key, cell in row if (v := number(cell)) is not None})
-            if (len(taken) * _SAMPLES_PER_ROW + held) >= samples.most:
-                found.filled(name, len(taken), "moments")
+            cells = {key.lower(): v for key, cell in row if (v := number(cell)) is not None}
+            charted.add(source.place or "netdata", str(source.path), chart, stamp, cells)
+            if charted.full:
+                found.filled(name, charted.count, "moments")
                 break
-        _take(series, found, chart, source.place or chart.place or "netdata", taken)
     if unknown and len(unknown) == len(sources):
         why = "these are data of Netdata, but not of a chart that Tailrace reads, or nothing says of which"
         how = f"ask with options=jsonwrap, or name the file after its chart. Tailrace reads {NAMES}"
         raise InputError(sources[0].path, why, how)
     if unknown:
         found.notes.append(f"Netdata's data of charts that Tailrace does not read were left out: {listed(unknown)}")
+    if mixed:
+        found.notes.append(f"{_MIXED}: {listed(mixed)}")
     if local:
         found.notes.append("Netdata's dates have no time zone and are taken as UTC; options=seconds gives Unix times")
-    for (place, metric), values in series.items():
-        for stamp, (value, step, kind) in values.items():
-            if kind == "level":
-                samples.add(stamp, step, place, metric, value)
-            elif step is None:
-                found.lose("values whose interval is unknown", 1)
-            else:
-                samples.add(stamp, step, place, metric, round(value * step / SECOND, 6))
-    samples.into(found, sources[0], "there is no sample in it")
+    charted.into(samples, found)
+    samples.into(found, sources[0], _MIXED if mixed else "there is no sample in it")
     return found
 
 
-_SAMPLES_PER_ROW = 16
-"""A row takes as much memory as so many samples."""
+def _is_second(text: str) -> bool:
+    """Whether the text is an answer of `/api/v2/data` or `/api/v3/data`."""
+    return _SECOND.match(text) is not None
 
 
-def _take(
-    series: Series, found: Found, chart: Chart, place: str, taken: Mapping[int, Sequence[Mapping[str, float]]]
-) -> None:
-    """The values of a chart; of several disks, the busiest. The step is the usual time between rows."""
-    gaps = Counter(after - before for before, after in pairwise(sorted(taken)))
-    step = min((gap for gap, often in gaps.items() if often == max(gaps.values())), default=None)
-    for stamp, rows in taken.items():
-        for row in rows:
-            levels = list(_levels(chart, row))
-            if not levels:
-                found.lose("samples without a value", 1)
-            for value, level in levels:
-                values = series.setdefault((place + chart.suffix, value.metric), {})
-                old = values.get(stamp)
-                if old is None or level > old[0]:
-                    values[stamp] = (level, step, value.kind)
+def _chart_of_second(name: str, text: str) -> Chart | None:
+    """The chart: that of its only instance, which has the name of a control group, else of its context."""
+    said = [match[1].partition("@")[0] for match in _NAMED.finditer(text)]
+    known = [chart for one in said if (chart := chart_of(one))]
+    return next((chart for chart in known if chart.place), known[0] if known else chart_of(name))
 
 
-def _levels(chart: Chart, row: Mapping[str, float]) -> Iterator[tuple[Value, float]]:
-    for value in chart.values:
-        if value.dimensions:
-            cells = [row[key] for key in row.keys() & value.dimensions]
-            if cells:
-                yield value, max(cells) * value.scale
-        elif row.keys() >= {"user", "system"}:
-            yield Value("cpu_busy"), sum(row.get(mode, 0.0) for mode in _BUSY) / 100
-            for mode in ("iowait", "steal"):
-                if mode in row:
-                    yield Value(f"cpu_{mode}"), row[mode] / 100
+def _rows_of_second(source: Source, found: Found, mixed: list[str]) -> Iterator[tuple[str, Iterable[tuple[str, Any]]]]:
+    """The same of the second form, whose cells have a value, a rate of anomalies, and signs."""
+    names: list[str] | None = None
+    for before, row in elements(source, found, _RESUME, _OPENING_OF_SECOND):
+        if names is None:
+            known = list(_LABELS_OF_SECOND.finditer(before))
+            names = _labels('{"labels":' + known[-1][1] + "}")[1:] if known else []
+            if any(int(match[1]) > 1 for match in _QUERIED.finditer(before)):
+                mixed.append(source.path.name)
+                return
+        if isinstance(row, list) and len(row) == len(names) + 1:
+            cells = [cell[0] if isinstance(cell, list) and cell else cell for cell in row[1:]]
+            yield str(row[0]), zip(names, cells, strict=True)
+        else:
+            found.lose("damaged elements", 1)
 
 
 def _rows(source: Source, found: Found) -> Iterator[tuple[str, Iterable[tuple[str, Any]]]]:

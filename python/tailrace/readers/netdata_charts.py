@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 CPU = "system.cpu"
@@ -75,3 +76,10 @@ def chart_of(name: str) -> Chart | None:
             core = parts.get("core")
             return Chart(values, parts.get("group") or "", f"/cpu{core}" if core else "")
     return None
+
+
+def exported(name: str, labels: Mapping[str, str]) -> Chart | None:
+    """The chart of a metric that Netdata exports to Prometheus as averages, with the chart and the dimension as labels;
+    None for any other."""
+    averages = name.endswith("_average") and "dimension" in labels
+    return chart_of(labels.get("chart", "")) if averages else None

@@ -5,17 +5,19 @@
 node_cpu_seconds_total{cpu="0",mode="idle",instance="10.0.0.3:9100"} 93461.1 1795193340.123
 # EOF
 ```
-Times are seconds (OpenMetrics) or milliseconds (Prometheus' text). A scrape without times shows one moment, which is
-unknown; it is refused.
+`/api/v1/allmetrics?format=prometheus` of Netdata, asked again and again, is read as well (`netdata_charts`). Times are
+seconds (OpenMetrics) or milliseconds (Prometheus' text). A scrape without times shows one moment, which is unknown; it
+is refused.
 """
 
 from __future__ import annotations
 
 import re
 
-from tailrace.readers import counters
+from tailrace.readers import counters, netdata_charts
 from tailrace.readers.counters import Counters
 from tailrace.readers.elements import moment, number
+from tailrace.readers.netdata_series import Charted
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -36,6 +38,7 @@ def sniff(name: str, head: bytes) -> bool:
 
 def read(source: Source) -> Found:
     found, samples, points, others = Found(), Sampled(), Counters(), set[str]()
+    charted = Charted(samples.most)
     for line_number, line in source.lines(found):
         if line.startswith("#"):
             continue
@@ -46,13 +49,17 @@ def read(source: Source) -> Found:
             continue
         labels = dict(_LABEL.findall(match[2] or ""))
         place = source.place or counters.place_of(match[1], labels, "prometheus")
-        if counters.known(match[1]):
+        if chart := netdata_charts.exported(match[1], labels):
+            host = source.place or labels.get("instance", "netdata")
+            charted.add_cell(host, labels["chart"], chart, stamp, labels["dimension"], number(match[3]))
+        elif counters.known(match[1]):
             points.add(place, match[1], counters.series_of(labels), stamp, number(match[3]))
         elif len(others) < 1000:
             others.add(match[1])
-        if points.full:
+        if points.full or charted.full:
             break
     points.into(samples, found, source)
+    charted.into(samples, found)
     samples.into(found, source, "it has no metric that Tailrace knows, or a single moment of each")
     if others:
         found.notes.append(f"{source.path.name}: the diagnosis does not use {len(others)} other metrics; left out")

@@ -20,9 +20,10 @@ from typing import Any
 from tailrace import units
 from tailrace.dataset.metrics import METRICS
 from tailrace.errors import InputError
-from tailrace.readers import counters, metrics
+from tailrace.readers import counters, metrics, netdata_charts
 from tailrace.readers.counters import Counters
 from tailrace.readers.elements import elements, number, table, text
+from tailrace.readers.netdata_series import Charted
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
@@ -39,6 +40,7 @@ def sniff(name: str, head: bytes) -> bool:
 
 def read(source: Source) -> Found:
     found, samples, points = Found(), Sampled(standard=True), Counters()
+    charted = Charted(samples.most)
     stem = source.path.name.split(".")[0]
     named = stem if metrics.standard_name(stem)[0] in METRICS else None
     exported = _EXPORTED.match(text_head(source.head()) or "")
@@ -54,18 +56,22 @@ def read(source: Source) -> Found:
             )
         known = {name: found_text for name, value in labels.items() if (found_text := text(value))}
         place = source.place or counters.place_of(metric, known, "prometheus")
+        chart = netdata_charts.exported(metric, known)
         counted, of = counters.known(metric), counters.series_of(known)
         for seconds, value in _values(series):
-            if samples.full or points.full:
+            if samples.full or points.full or charted.full:
                 break
             stamp = round(seconds * 1000) * units.MILLISECOND
-            if counted:
+            if chart:
+                charted.add_cell(place, known["chart"], chart, stamp, known["dimension"], number(value))
+            elif counted:
                 points.add(place, metric, of, stamp, number(value))
             else:
                 samples.add(stamp, None, place, metric, number(value))
-        if samples.full or points.full:
+        if samples.full or points.full or charted.full:
             break
     points.into(samples, found, source)
+    charted.into(samples, found)
     samples.into(found, source, "there is no sample in it")
     return found
 
