@@ -3,6 +3,7 @@
 For each server and each step of 10 ms: capacity = done + idle + what each cause took + unaccounted.
 
 steps      time in steps of 10 ms, over the stretches that matter
+nearby     the time around the very slow requests that is looked at
 recorded   the visits around the very slow requests, as columns that the engine replays
 silences   clients that had a connection, sent no whole request, and held a worker
 workers    how many workers a server has, and when one took each visit

@@ -11,18 +11,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger import orphans, silences
+from tailrace.diagnosis.ledger.nearby import nearby
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.ledger.workers import taken, workers
 from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.spans import Spans, spans
+from tailrace.diagnosis.spans import Spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Slow, direct_waits, infer_schedules
 from tailrace.topology import Balancer, Topology
-from tailrace.units import SECOND
 
-AROUND_NS = 15 * SECOND
-"""So much calm time on either side of an episode shows what is usual: at 20 visits a second, both sides have 600
-of them together."""
 CELLS = 16_000_000
 """An account has at most so many steps times servers, which take 128 MB for each of its lines. This suffices for ten
 servers over four hours of episodes."""
@@ -184,7 +181,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     there are no very slow requests or no visits, or if the account would take too much memory."""
     if (whole is None and not slow.clusters) or not view.stays:
         return None
-    stretches = _stretches(view, slow) if whole is None else whole
+    stretches = nearby(view, slow, slow.clusters) if whole is None else whole
     steps = Steps.of(stretches)
     if len(steps.begins) * len(view.stays) > CELLS:
         return None
@@ -232,15 +229,6 @@ def _schedules(view: View) -> tuple[str, ...]:
     """Return the retransmission schedules that fit the lost attempts of servers that call others."""
     waits = view.lossy.select("drops", "sent", connected="arrival")
     return infer_schedules(direct_waits(waits), ())
-
-
-def _stretches(view: View, slow: Slow) -> Spans:
-    """Return the time around each episode, to the end of its last request."""
-    found = []
-    for cluster in slow.clusters:
-        last = min(slow.answered(cluster) + AROUND_NS, view.end + 1)
-        found.append((max(cluster.begin - AROUND_NS, view.begin), last))
-    return spans(found, gap=SECOND)
 
 
 def _rows(view: View, stretches: Spans) -> pl.DataFrame:
