@@ -181,7 +181,8 @@ def test_requests_that_are_slow_by_themselves_are_charged_to_no_line(alone: int,
     def share(of: Line, vlrt: float, remain: int) -> verdict.Share:
         return verdict.Share(of[0], of[1], vlrt, remain)
 
-    (found,), _ = verdict._verdict([line], left, lambda _: None, share, 100, alone)
+    causes = verdict.by_cause([line])
+    (found,), _ = verdict._verdict(causes, causes, left, lambda _: None, share, 100, alone)
     assert found.vlrt == pytest.approx(charged)
 
 

@@ -20,6 +20,7 @@ waits      visits that waited for a connection, and needed nothing from the serv
 groups     episodes that are judged together, and which requests count for them
 account    how fast each server was, what took the rest, and the part that nothing in the recording accounts for
 trial      the replay of some requests without some lines
+sections   the parts of the recording that are replayed for groups of episodes
 settled    the last moment before an episode at which queues were as short as usual
 verdict    the replay without a cause: how many of the very slow requests would not have occurred
 portions   the episodes of a long recording in portions, which are judged one after the other

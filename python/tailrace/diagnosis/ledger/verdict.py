@@ -24,6 +24,7 @@ from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.portions import portions
 from tailrace.diagnosis.ledger.recorded import NONE, record
 from tailrace.diagnosis.ledger.reproduced import REPRODUCED, is_reproduced
+from tailrace.diagnosis.ledger.sections import Sections
 from tailrace.diagnosis.ledger.settled import Settled
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable, Trial
@@ -167,10 +168,13 @@ class _Bench:
         counts = [sum(seen.slow.clusters[at].vlrt for at in group) for group in groups]
         accepting.decide(seen, self.removable, self.owner, counts)
         self.whole = self.removable.whole()
+        usual = [self.around(at) for at in range(len(groups))]
+        self.sections = Sections(self.removable, usual, [self._later(at, *usual[at]) for at in range(len(groups))])
+        self._lines = [self.lines([seen.slow.clusters[at] for at in group]) for group in groups]
 
     def verdict(self, number: int) -> Judged:
-        clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
-        count, lines = sum(cluster.vlrt for cluster in clusters), self.lines(clusters)
+        count = sum(self.seen.slow.clusters[at].vlrt for at in self.groups[number])
+        causes, parts = self.causes(number)
         trial = self._model(number, count)
         mine = self.owner[trial.visits] == number
 
@@ -186,8 +190,8 @@ class _Bench:
             which = self.which(number) if line[0] == BURST else None
             return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line), which)
 
-        alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(frozenset(lines)) & mine]]
-        verdict = _verdict(lines, left, ahead, share, count, len(alone))
+        alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
+        verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
         return Judged(*verdict, self.kept(number), left(frozenset()), alone)
 
     def _model(self, number: int, count: int) -> Trial:
@@ -195,9 +199,8 @@ class _Bench:
         if they can, and otherwise as recorded. The usual trial begins with the time without calm. If that is no model,
         a shorter one begins when queues were short, and the last has all visits, if they are not too many. If none is a
         model, return the usual one."""
-        trials = self._trials(number)
         usual = None
-        for trial in trials:
+        for trial in self._trials(number):
             mine = self.owner[trial.visits] == number
             if is_reproduced(count, int((trial.slow(frozenset()) & mine).sum())):
                 return trial
@@ -206,20 +209,24 @@ class _Bench:
         return usual
 
     def _trials(self, number: int) -> Iterator[Trial]:
-        def both(trial: Trial) -> Iterator[Trial]:
-            if trial.chooses_again:
-                yield trial
-            yield trial.as_recorded()
+        usual = self.sections.usual(number)
+        yield from usual
+        yield from self.sections.settled(number)
+        if len(self.whole.visits) <= WHOLE * len(usual[0].visits):
+            yield self.whole
 
-        begin, end = self.around(number)
-        usual = self.removable.between(begin, end)
-        yield from both(usual)
+    def _later(self, number: int, begin: int, end: int) -> tuple[int, int] | None:
+        """Return the time from when queues were last as short as usual, if that is after the begin of the usual one."""
         episode = min(self.seen.slow.clusters[at].begin for at in self.groups[number])
         later = self.settled.before(int(self.seen.steps.shortened(np.array([episode]))[0]))
-        if later is not None and later > begin:
-            yield from both(self.removable.between(later, end, resent=True))
-        if len(self.whole.visits) <= WHOLE * len(usual.visits):
-            yield self.whole
+        return None if later is None or later <= begin else (later, end)
+
+    def causes(self, number: int) -> tuple[dict[str, frozenset[Line]], dict[str, frozenset[Line]]]:
+        """Return the lines of each cause that can have mattered for a group, as they are taken away and as they are
+        charged. A cause is taken away at once for all groups that share a section."""
+        mine = by_cause(self._lines[number])
+        every = by_cause(line for at in self.sections.alike(number) for line in self._lines[at])
+        return {name: every[name] for name in mine}, mine
 
     def kept(self, number: int) -> tuple[str, ...]:
         """Return the servers whose choices around a group the replay kept although they look at their candidates."""
@@ -369,17 +376,30 @@ def _main(lines: frozenset[Line], left: Count) -> Line:
     return max(parts, key=parts.__getitem__)
 
 
+def by_cause(lines: Iterable[Line]) -> dict[str, frozenset[Line]]:
+    """Return the lines of each cause."""
+    found: dict[str, set[Line]] = {}
+    for line in lines:
+        found.setdefault(line[0], set()).add(line)
+    return {name: frozenset(its) for name, its in found.items()}
+
+
+def _all(causes: Mapping[str, frozenset[Line]]) -> frozenset[Line]:
+    return frozenset[Line]().union(*causes.values())
+
+
 def _verdict(
-    lines: list[Line],
+    causes: Mapping[str, frozenset[Line]],
+    parts: Mapping[str, frozenset[Line]],
     left: Count,
     ahead: Ahead,
     share: Callable[[Line, float, int], Share],
     count: int,
     alone: int,
 ) -> Verdict:
-    """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. In the
-    replay, `alone` requests are very slow by themselves; no line is charged with these."""
-    causes = {name: frozenset(line for line in lines if line[0] == name) for name, _ in lines}
+    """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. `causes`
+    has the lines that are taken away for each cause, and `parts` those that are charged. In the replay, `alone`
+    requests are very slow by themselves; no line is charged with these."""
     named = [its for name, its in causes.items() if name != UNKNOWN]
     everything = frozenset[Line]().union(*named)
     ahead([frozenset(), *named, *(everything - its for its in named), everything])
@@ -391,9 +411,9 @@ def _verdict(
         ahead(frozenset[Line]().union(*(causes[name] for name in some)) for some in subsets)
     worth = shapley(players, remain) if as_it_was else {}
     rest = causes.get(UNKNOWN, frozenset())
-    worth[UNKNOWN] = float(left(everything) - left(frozenset(lines))) if rest else 0.0
+    worth[UNKNOWN] = float(left(everything) - left(_all(causes))) if rest else 0.0
     worth = {name: value for name, value in worth.items() if value > 0.0}
-    ahead(frozenset({line}) for name in worth for line in causes[name])
+    ahead(frozenset({line}) for name in worth for line in parts[name])
     charged = sum(worth.values())
     # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
     others = as_it_was - alone
@@ -402,11 +422,11 @@ def _verdict(
     shares = [
         share(line, worth[cause] * part * unit, left(frozenset({line})))
         for cause in worth
-        for line, part in _parts(causes[cause], left).items()
+        for line, part in _parts(parts[cause], left).items()
     ]
     lesser = {name: left(its) for name, its in causes.items() if name not in worth and name != UNKNOWN}
     worse = tuple(
-        share(_main(causes[name], left), 0.0, slow)
+        share(_main(parts[name], left), 0.0, slow)
         for name, slow in sorted(lesser.items(), key=lambda item: item[1])
         if as_it_was - slow >= WORSE * as_it_was > 0
     )
