@@ -38,6 +38,12 @@ def restore(before: dict[int, object]) -> None:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
 
+def end_waiting() -> None:
+    """Ctrl-C ends a wait for a thread at once. Polars puts a handler of its own before Python's, after which Linux goes
+    on with the wait: a command that waits for a run of an hour would end after that hour."""
+    signal.siginterrupt(signal.SIGINT, True)
+
+
 @contextmanager
 def ignored() -> Iterator[None]:
     """While the block runs, these signals do nothing: it is the orderly end itself. Only the main thread receives

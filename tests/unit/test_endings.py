@@ -60,3 +60,28 @@ def test_a_worker_that_a_signal_ends_at_its_start_was_interrupted(
 ) -> None:
     assert cli._ended(apart.End(128 + signal.Signals[name], name)) == cli.INTERRUPTED
     assert "interrupted" in capsys.readouterr().err
+
+
+WAITING = """
+import os, signal, threading, time
+from tailrace import endings
+endings.handle(signal.default_int_handler)
+import tailrace.dataset
+over = threading.Event()
+def work():
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(60)
+    over.set()
+try:
+    threading.Thread(target=work, daemon=True).start()
+    over.wait()
+    print("the work ended first")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_wait_for_a_thread_although_polars_handles_it_too(name: str) -> None:
+    program = (sys.executable, "-c", WAITING.format(name=name))
+    assert subprocess.run(program, stdout=subprocess.PIPE, text=True).stdout == "interrupted\n"

@@ -4,6 +4,7 @@
 `validation` finds the first row that violates the format.
 """
 
+from tailrace import endings
 from tailrace.dataset.connections import Apart, Connections, ServerConnections
 from tailrace.dataset.manifest import COUNTED, Input, Manifest
 from tailrace.dataset.overwriting import refuse, remove, remove_known
@@ -38,3 +39,5 @@ __all__ = [
     "remove_known",
     "scan",
 ]
+
+endings.end_waiting()  # Polars is loaded
