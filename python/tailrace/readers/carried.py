@@ -14,6 +14,7 @@ from tailrace.readers.source import Found
 _NAMES = 1000
 """A file with more servers or places names none of them."""
 _COUNTERS = ("listen_drops", "syn_retransmits")
+_POOLS = ("pool_in_use", "pool_waiting", "pool_wait_seconds")
 _STALL_INTERVALS = 2
 """Samples show what lasts so many of their intervals, or longer (diagnosis: coarse samples)."""
 
@@ -68,4 +69,6 @@ def _resources(found: Found) -> str:
     said = [f"what lasts {units.format_duration(int(min(shares)) * _STALL_INTERVALS)} or longer"] if shares else []
     kinds = {str(kind) for frame in found.events for kind in frame.get_column("kind").unique()}
     said += [", ".join(sorted(kinds)[:4])] if kinds else []
+    metrics = {name for frame in found.samples for name in frame.get_column("metric").cast(pl.String).unique()}
+    said += ["waits for a pool"] if metrics.intersection(_POOLS) else []
     return "; ".join(said)

@@ -39,6 +39,7 @@ class Rule:
     scale: float = 1.0
 
 
+_POOL_WAITS = re.compile(r"_pool_wait_seconds_(?:sum|total)\Z")
 _PLAIN = re.compile(r"[^a-z0-9]+")
 
 
@@ -74,17 +75,27 @@ def _rules() -> dict[str, Rule]:
         ),
         "pool": (
             *("level", "pool_in_use", 1.0),
-            "hikaricp_connections_active hikaricp_active_connections jdbc_connections_active",
+            "hikaricp_connections_active hikaricp_active_connections jdbc_connections_active agroal_active_count "
+            "go_sql_in_use_connections go_sql_stats_connections_in_use r2dbc_pool_acquired_connections "
+            "r2dbc_pool_acquired pgbouncer_pools_server_active_connections",
         ),
         "pool_waiting": (
             *("level", "pool_waiting", 1.0),
-            "hikaricp_connections_pending hikaricp_pending_threads db_client_connection_pending_requests",
+            "hikaricp_connections_pending hikaricp_pending_threads db_client_connection_pending_requests "
+            "db_client_connections_pending_requests agroal_awaiting_count r2dbc_pool_pending_connections "
+            "r2dbc_pool_pending pgbouncer_pools_client_waiting_connections",
         ),
         "pool_wait": (
             *("count", "pool_wait_seconds", 1.0),
-            "db_client_connection_wait_time_sum hikaricp_connections_acquire_seconds_sum",
+            "db_client_connection_wait_time_sum db_client_connection_wait_time_seconds_sum "
+            "hikaricp_connections_acquire_seconds_sum go_sql_wait_duration_seconds_total "
+            "go_sql_stats_connections_blocked_seconds pgbouncer_stats_totals_client_wait_seconds "
+            "pgbouncer_stats_client_wait_seconds_total pool_wait_seconds_sum pool_wait_seconds_total",
         ),
-        "pool_wait_ms": ("count", "pool_wait_seconds", 0.001, "db_client_connections_wait_time_sum"),
+        "pool_wait_ms": (
+            *("count", "pool_wait_seconds", 0.001),
+            "db_client_connections_wait_time_sum db_client_connections_wait_time_milliseconds_sum",
+        ),
         "rss": ("level", "rss_bytes", 1.0, "process_resident_memory_bytes container_memory_rss"),
         "hz": ("largest", "cpu_hz", 1.0, "node_cpu_scaling_frequency_hertz"),
         "hz_max": ("largest", "cpu_hz_max", 1.0, "node_cpu_scaling_frequency_max_hertz"),
@@ -123,7 +134,12 @@ _kept_plain = lru_cache(_KEPT)(_plain)
 
 
 def known(name: str) -> bool:
-    return plain(name) in NAMES
+    return plain(name) in _THROTTLED or _rule(plain(name)) is not None
+
+
+def _rule(name: str) -> Rule | None:
+    """The rule of a plain name; waits for pools count whatever the program in front of the name is."""
+    return RULES.get(name) or (RULES["pool_wait_seconds_sum"] if _POOL_WAITS.search(name) else None)
 
 
 class Counters:
@@ -156,7 +172,7 @@ class Counters:
         for (place, name, series), points in self._points.items():
             by_name[place, name][series] = sorted(points)
         for (place, name), all_series in by_name.items():
-            rule = RULES.get(name)
+            rule = _rule(name)
             if rule is None:
                 continue
             if rule.kind == "cpu":

@@ -45,6 +45,9 @@ _BUSY = ("user", "usr", "nice", "system", "sys", "irq", "soft", "guest", "gnice"
 _CALLED = {"CPU": "cpu", "DEV": "disk-device", "%util": "util-percent", "kbdirty": "dirty", "cswch/s": "cswch"}
 _CALLED |= {"majflt/s": "majflt", "%scpu": "psi-cpu", "%sio": "psi-io", "%smem": "psi-mem"}
 
+_SIDE_BY_SIDE = "[...]"
+"""`sadf -d -h` writes the CPUs or disks of a moment into one line. A column with a `*` is one for each CPU."""
+
 Row = Mapping[str, Any]
 
 
@@ -154,24 +157,28 @@ def iso_date(text: str) -> str:
 
 def _csv(source: Source, found: Found) -> Iterator[Entry]:
     """Rows of one moment and report are one entry, because the busiest of its disks counts."""
-    columns: list[str] = []
+    columns, beside = list[str](), False
     open_key, group = ("", "", ""), list[Row]()
     for line_number, line in source.lines(found):
         if line.startswith("#"):
             yield from _grouped(open_key, group)
-            columns, group = [called(name) for name in line[2:].split(";")], []
+            names, group = line[2:].removesuffix(_SIDE_BY_SIDE).split(";"), []
+            columns = [] if names[-1].endswith("*") else [called(name) for name in names]
+            beside = line.endswith(_SIDE_BY_SIDE)
             continue
         fields = line.split(";")
-        if _RESTART.search(line):
+        if _RESTART.search(line) or not columns:
             continue
-        if len(fields) != len(columns) or len(fields) < 4:
+        width, values = len(columns) - 3, len(fields) - 3
+        if width < 1 or values < 1 or (values % width if beside else values != width):
             found.damaged(source.path.name, line_number)
             continue
         key = (fields[0], fields[1], fields[2])
         if key != open_key:
             yield from _grouped(open_key, group)
             open_key, group = key, []
-        group.append(dict(zip(columns[3:], (field.replace(",", ".") for field in fields[3:]), strict=True)))
+        row = [field.replace(",", ".") for field in fields[3:]]
+        group += [dict(zip(columns[3:], row[at : at + width], strict=True)) for at in range(0, values, width)]
     yield from _grouped(open_key, group)
 
 

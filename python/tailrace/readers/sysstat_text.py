@@ -31,8 +31,10 @@ _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\s+([AP])M)?(?=\s|$)")
 _UNIX = re.compile(r"(\d{9,11})(?=\s)")
 _DECIMAL = re.compile(r"(?<!\S)(-?\d+),(\d{1,4})(?!\S)")
 """Of a locale with a decimal comma."""
+_PERCENT = re.compile(r"(?<=\d)%(?!\S)")
+"""Of `sar -h`."""
 _IOSTAT = re.compile(r"(\d\d[/.]\d\d[/.]\d{2,4}|\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?: [AP]M)?)([+-]\d{4})?\s*$")
-_COLUMNS = re.compile(r"(?<!\S)(?:%?idle|%CPU|runq-sz|%util|kbdirty|cswch/s)(?=\s|$)")
+_COLUMNS = re.compile(r"(?<!\S)(?:%?idle|%CPU|runq-sz|%util|kbdirty|cswch/s|majflt/s|%s(?:cpu|io|mem))(?=\s|$)")
 _STAMPLESS = re.compile(r"\s*(?:avg-cpu:|Device)")
 _HALF_DAY, _DAY = 12 * 3600 * SECOND, 24 * 3600 * SECOND
 
@@ -45,8 +47,8 @@ def sniff(name: str, head: bytes) -> bool:
 
 def read(source: Source) -> Found:
     found, samples, print_out = Found(), Sampled(), _Printed()
-    for moment, values in print_out.entries(source, found):
-        for suffix, metric, value in sadf.metrics_of(values, None):
+    for moment, seconds, values in print_out.entries(source, found):
+        for suffix, metric, value in sadf.metrics_of(values, seconds):
             samples.add(moment, None, (source.place or print_out.host) + suffix, metric, value)
         if samples.full:
             break
@@ -54,6 +56,9 @@ def read(source: Source) -> Found:
     if not print_out.zoned:
         found.notes.append(f"{source.path.name}: its times have no time zone and are taken as UTC")
     return found
+
+
+Entry = tuple[int, float | None, Row]
 
 
 @dataclass
@@ -72,20 +77,22 @@ class _Printed:
     zoned: bool = False
     days: int = 0
     last: int = 0
+    before: int | None = None
+    """When the interval of the entry began."""
 
-    def entries(self, source: Source, found: Found) -> Iterator[tuple[int, Row]]:
-        """Moment and values of each entry."""
+    def entries(self, source: Source, found: Found) -> Iterator[Entry]:
+        """Moment, interval in seconds and values of each entry."""
         for _, line in source.lines(found):
-            yield from self._line(_DECIMAL.sub(r"\1.\2", line))
+            yield from self._line(_PERCENT.sub("", _DECIMAL.sub(r"\1.\2", line)))
         yield from self._rest()
 
-    def _line(self, line: str) -> Iterator[tuple[int, Row]]:
+    def _line(self, line: str) -> Iterator[Entry]:
         header = _HEADER.match(line)
         stamp = _IOSTAT.match(line)
         if header:
             yield from self._rest()
             self.host, self.day, self.cores = header[1], sadf.iso_date(header[2]), int(header[3] or 1)
-            self.columns, self.iostat, self.days, self.last = [], False, 0, 0
+            self.columns, self.iostat, self.days, self.last, self.before = [], False, 0, 0, None
         elif stamp:
             yield from self._rest()
             self.day, self.days, self.last = sadf.iso_date(stamp[1]), 0, 0
@@ -102,7 +109,7 @@ class _Printed:
         else:
             yield from self._stamped(line)
 
-    def _stamped(self, line: str) -> Iterator[tuple[int, Row]]:
+    def _stamped(self, line: str) -> Iterator[Entry]:
         """A line of sar, mpstat or pidstat: columns, or values, after a stamp."""
         bare = re.sub(r"^# *Time", "", line).lstrip()
         clock = _CLOCK.match(bare) or _UNIX.match(bare)
@@ -111,7 +118,9 @@ class _Printed:
             return
         if parse_number(words[-1]) is None and _COLUMNS.search(line):
             yield from self._rest()
-            self.columns = words
+            days, last = self.days, self.last
+            self.columns, self.before = words, self._moment(clock) if clock else None
+            self.days, self.last = days, last  # the stamp of columns may be one of the day before
         elif clock and self.columns:
             moment = self._moment(clock)
             if moment != self.moment:
@@ -146,13 +155,24 @@ class _Printed:
         if len(words) == len(self.columns) and self.moment is not None:
             self.rows.append(dict(zip((sadf.called(name) for name in names), words, strict=True)))
 
-    def _rest(self) -> Iterator[tuple[int, Row]]:
+    def _rest(self) -> Iterator[Entry]:
         """The entry that is complete now."""
         rows, self.rows = self.rows, []
         if not rows or self.moment is None or (self.iostat and self.reports < 2):
             return
-        if "PID" in rows[0]:
-            shares = [number for row in rows if (number := parse_number(str(row.get("CPU")))) is not None]
-            yield self.moment, {"cpu-load": [{"cpu": "all", "user": float(sum(shares)) / self.cores}]}
+        before, self.before = self.before, self.moment
+        seconds = (self.moment - before) % _DAY / SECOND if before is not None else None
+        if _PROCESSES.intersection(rows[0]):
+            yield self.moment, seconds, {"cpu-load": [{"cpu": "all", "user": _of_processes(rows) / self.cores}]}
         else:
-            yield self.moment, sadf.report_of(rows)
+            yield self.moment, seconds, sadf.report_of(rows)
+
+
+_PROCESSES = {"PID", "TGID"}
+"""Columns of pidstat; its reports are of processes, and with `-t` also of their threads."""
+
+
+def _of_processes(rows: list[Row]) -> float:
+    """The CPU time of all processes, in percent of one CPU. Threads count in their process, which has a row, too."""
+    own = (row for row in rows if row.get("TGID") != "-")
+    return float(sum(number for row in own if (number := parse_number(str(row.get("CPU")))) is not None))

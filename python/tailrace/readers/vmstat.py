@@ -17,8 +17,9 @@ from tailrace.readers.elements import moment, number
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 
-_SEEN = re.compile(r"\Aprocs -[^\n]{1,200}timestamp-+\s*\n *r +b ")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*$")
+_SEEN = re.compile(r"\A(?:procs -|--procs-- -)[^\n]{1,200}timestamp-+\s*\n *r +b ")
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?: ([A-Z]{2,5}|[+-]\d\d))?\s*$")
+"""Old versions print the time zone in each line, and new ones as the name of the column."""
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -31,20 +32,21 @@ def read(source: Source) -> Found:
     place = source.place or "host"
     for line_number, line in source.lines(found):
         words = line.split()
-        if line.startswith("procs "):
+        if line.startswith(("procs ", "--procs--")):
             continue
         if words[:2] == ["r", "b"]:
-            columns, zone = words, words[-1]
+            columns = [word for word in words if word.islower()]
+            zone = "UTC" if len(columns) == len(words) else words[-1]
             continue
         stamp = _STAMP.search(line)
-        if stamp is None or len(words) != len(columns) + 1:
+        if stamp is None or len(words) != len(columns) + len(stamp[0].split()):
             found.damaged(source.path.name, line_number)
             continue
         if first:
             first = False
             continue
         values = {name: number(word) for name, word in zip(columns, words, strict=False)}
-        now = moment(stamp[0]) or 0
+        now, zone = moment(stamp[1]) or 0, stamp[2] or zone
         user, system = values.get("us"), values.get("sy")
         if user is not None and system is not None:
             samples.add(now, None, place, "cpu_busy", (user + system) / 100)
