@@ -250,7 +250,7 @@ def test_logs_of_other_servers_and_proxies(name: str) -> None:
 
 def test_a_duration_without_a_unit_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "log").write_text('{"ts": "2026-11-20T16:49:00Z", "status": 200, "duration": 12}\n')
-    with pytest.raises(InputError, match="neither a capture"):
+    with pytest.raises(InputError, match="whose durations have no unit"):
         readers.read(tmp_path / "log")
 
 

@@ -57,3 +57,23 @@ def test_a_threshold_leaves_out_what_the_database_held() -> None:
     assert "visits" not in run.manifest.rows
     assert "no query took less than 250 ms, so the log has a threshold" in " ".join(run.manifest.notes)
     assert readers.read(FILES / "postgresql.log").manifest.rows["visits"] == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1795193341.203 [22] LOG:  duration: 1203.000 ms  statement: {sql}",
+        "2026-11-20 16:49:01.203 UTC [22] LOG:  Dauer: 1203.000 ms  Anweisung: {sql}",
+        "2026-11-20 16:49:01.203 UTC [22] app@shop LOG:  durée : 1203.000 ms, instruction : {sql}",
+        "2026-11-20 16:49:01.203 UTC [22] СООБЩЕНИЕ:  продолжительность: 1203.000 мс, оператор: {sql}",
+        "Nov 20 16:49:01 db1 postgres[22]: [5-1] 2026-11-20 16:49:01.203 UTC LOG:  duration: 1203.000 ms  bind: {sql}",
+        "db-1  | 2026-11-20 16:49:01.203 UTC [22] LOG:  duration: 1203.000 ms  execute S_1/C_2: {sql}",
+    ],
+)  # fmt: skip
+def test_prefixes_and_languages_of_postgresql(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "postgresql.log"
+    path.write_text(line.format(sql="SELECT a FROM items WHERE id = 17") + "\n")
+    found = readers.read(f"db={path}").requests().with_columns(pl.col("interaction").cast(pl.String)).collect()
+    assert found.select("sent", "end", "interaction").rows() == [
+        (1_795_193_340_000_000_000, 1_795_193_341_203_000_000, "SELECT items")
+    ]

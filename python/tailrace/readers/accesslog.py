@@ -53,7 +53,7 @@ def sniff(name: str, head: bytes) -> bool:
 
 def form_of(text: str) -> Form | None:
     """The form of the log that begins with this text: that of the first line which has one."""
-    if (form := accesslog_servers.w3c(text)) is not None:
+    if (form := accesslog_servers.w3c(text) or accesslog_proxies.caddy(text)) is not None:
         return form
     for line in text.split("\n")[:_EXAMINED]:
         for form in _FORMS:
@@ -65,7 +65,7 @@ def form_of(text: str) -> Form | None:
 # Lines of Traefik contain the combined format, so its form comes first.
 _FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.FORMS, *accesslog_json.FORMS)
 _EXAMINED, _EXAMINED_SPARSE = 40, 400
-_REQUEST = re.compile(rb'\[pid: |Completed |duration=|\] "|\{"|/(?:19|20)\d\d:|"[A-Z]+ ')
+_REQUEST = re.compile(rb'\[pid: |Completed |duration=|\] "|\{"|/(?:19|20)\d\d:|"[A-Z]+ |(?:status\w{0,9}|code)[=:]')
 """What every line has that some form may read."""
 _UNASKED = ("400", "408")
 """How a server ends a connection on which no request came, or none that it could read: the time is the client's."""

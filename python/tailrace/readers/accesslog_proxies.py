@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from tailrace import units
@@ -82,10 +84,10 @@ def _envoy(line: str) -> Line | None:
     words = [word.group(1) for word in _QUOTED.finditer(match[12])]
     method, target = asked(match[2])
     values = {"upstream_host": words[4] if len(words) > 4 else "", "upstream_service_time": match[11]}
-    return _of_envoy(begin, int(match[10]), method, target, match[3], match[4], match[9], values)
+    return of_envoy(begin, int(match[10]), method, target, match[3], match[4], match[9], values)
 
 
-def _of_envoy(
+def of_envoy(
     begin: int, took_ms: float, method: str, target: str, code: str, flags: str, size: str, values: Mapping[str, Any]
 ) -> Line:
     ended = ended_by(flags)
@@ -148,10 +150,10 @@ def _json(line: str) -> Line | None:
         method, target = str(values.get("method") or ""), str(values.get("path") or "")
         code, size = text(values["response_code"]) or "0", text(values.get("bytes_sent")) or ""
         flags = text(values.get("response_flags")) or "-"
-        return _of_envoy(begin, took, method, target, code, flags, size, values)
+        return of_envoy(begin, took, method, target, code, flags, size, values)
     if {"StartUTC", "Duration", "DownstreamStatus"} <= values.keys():
         return _of_traefik(values)
-    if {"ts", "duration", "status", "request"} <= values.keys():
+    if values.keys() >= _CADDY:
         return _of_caddy(values)
     return None
 
@@ -169,13 +171,46 @@ def _of_traefik(values: Mapping[str, Any]) -> Line | None:
     return Line(begin, False, round(took), method, target, own, size, ups)
 
 
-def _of_caddy(values: Mapping[str, Any]) -> Line | None:
-    end, took, request = moment(str(values["ts"])), number(values["duration"]), table(values["request"])
-    if end is None or took is None or not 0 <= took < 10**6:
+def caddy(head: str) -> Form | None:
+    """The form of a log of Caddy whose durations are not in seconds, but as `duration_format` says; None for any other.
+    Caddy measures in nanoseconds: seconds have up to nine decimals, milliseconds up to six, and nanoseconds none."""
+    tables = [values for line in head.split("\n")[:-1][:_CADDY_LINES] if (values := json_table(line))]
+    took = [values["duration"] for values in tables if values.keys() >= _CADDY]
+    texts = [units.parse_number(repr(each)) for each in took if type(each) in (int, float)]
+    known = [each for each in texts if each]
+    if len(known) < _CADDY_FEWEST or len(known) < len(took):
+        return None
+    decimals = max(-int(each.as_tuple().exponent) for each in known)
+    whole = all(type(each) is int for each in took)
+    scale = 1 if whole and max(known) >= _NS_LEAST else units.MILLISECOND if _MS_LEAST <= decimals <= _MS_MOST else None
+    return Form(partial(_caddy_line, scale=scale), at_end=True) if scale else None
+
+
+_CADDY = {"ts", "duration", "status", "request"}
+_CADDY_LINES, _CADDY_FEWEST = 1000, 10
+_NS_LEAST = 10_000
+"""No request takes so many seconds in all lines, and hardly any so few nanoseconds."""
+_MS_LEAST, _MS_MOST = 4, 6
+"""Decimals of the finest of many durations in milliseconds. In seconds, it has more."""
+
+
+def _caddy_line(line: str, scale: int) -> Line | None:
+    values = json_table(line) or {}
+    return _of_caddy(values, scale) if values.keys() >= _CADDY else None
+
+
+def _of_caddy(values: Mapping[str, Any], scale: int = units.SECOND) -> Line | None:
+    """`duration` is a number, or text with its unit (`duration_format string`)."""
+    end, duration, request = moment(str(values["ts"])), values["duration"], table(values["request"])
+    if isinstance(duration, str):
+        with suppress(ValueError):
+            duration, scale = units.parse_duration(duration), 1
+    took = number(duration)
+    if end is None or took is None or not 0 <= took * scale < 10**6 * units.SECOND:
         return None
     own = status_of(text(values["status"]) or "") or "abandoned"
     method, target = str(request.get("method") or ""), str(request.get("uri") or "")
-    return Line(end, True, round(took * units.SECOND), method, target, own, size_of(text(values.get("size")) or ""))
+    return Line(end, True, round(took * scale), method, target, own, size_of(text(values.get("size")) or ""))
 
 
 FORMS = (

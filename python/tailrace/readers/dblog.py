@@ -34,20 +34,28 @@ from tailrace.topology import Server, Topology
 _QUERY_TIME = re.compile(r"^# Query_time: (\d{1,9}\.\d{1,6})\s+Lock_time: ", re.MULTILINE)
 _ISO = re.compile(r"^# Time: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d))")
 _BEGAN = re.compile(r"^SET timestamp=(\d{9,11}(?:\.\d{1,6})?);")
+_DURATION = r"[^\W\d][\w ]{0,30}? ?: (\d{1,9}\.\d{1,3}) (?:ms|мс)"
+"""`duration: 12.345 ms` in the server's language."""
 _PG = re.compile(
-    r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) ([A-Z]{1,5}|[+-]\d\d(?::?\d\d)?)\b.{0,400}?"
-    r"duration: (\d{1,9}\.\d{1,3}) ms([\s\S]*)",
+    r"^(?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) ([A-Z]{1,5}|[+-]\d\d(?::?\d\d)?)\b|(\d{10}\.\d{3}) )"
+    rf".{{0,400}}?: {{1,2}}{_DURATION}([\s\S]*)",
     re.MULTILINE,
 )
-_ENTRY = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\{"timestamp":')
+_ENTRY = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d{10}\.\d{3} |\{"timestamp":')
 """An entry of PostgreSQL's log begins; its other lines do not begin so."""
-_SAID = re.compile(r"^duration: (\d{1,9}\.\d{1,3}) ms(.*)", re.DOTALL)
+_LOGGED = re.compile(
+    r"(?:<\d{1,3}>1? ?)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) \S{1,255} postgres(?:ql)?"
+    r"(?:\[\d{1,9}\]:| \d{1,9} - -) (?:\[\d{1,9}-\d{1,9}\] )?|\S{1,100} +\| "
+)
+"""What syslog, or docker-compose, writes before each line."""
+_SAID = re.compile(rf"^{_DURATION}(.*)", re.DOTALL)
 _STATEMENT = re.compile(
-    r"^\s+(?:statement|execute [^:]{0,80}|parse [^:]{0,80}|bind [^:]{0,80}|plan):\s*"
+    r"^,?\s+[^\W\d][^:\n]{0,80}:\s*"
     r'(?:\{\s*"Query Text": "(?P<quoted>(?:[^"\\]|\\.)*)'
     r'|(?:(?:- )?Query Text: *"?|<Query-Text>)?(?P<plain>.*))',
     re.DOTALL,
 )
+_IN_MS = re.compile(r"\d (?:ms|мс)")
 _THRESHOLD_NS = 10 * units.MILLISECOND
 """If no query was shorter, the log has a threshold. MySQL's is 10 s by default, and PostgreSQL has none."""
 _LINES_MAX = 200
@@ -63,18 +71,21 @@ class _Query:
 
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head) or ""
-    return bool(_QUERY_TIME.search(text) or _PG.search(text) or _is_pg_table(text))
+    return bool(_QUERY_TIME.search(text) or _PG.search(text) or _is_pg(text))
 
 
-def _is_pg_table(text: str) -> bool:
+def _is_pg(text: str) -> bool:
     entries = _entries(text.split("\n")[:_LINES_MAX])
-    return any(query is not None for entry in entries for query in (_of_pg_csv(entry), _of_pg_json(entry)))
+    of_any = (_of_pg_csv, lambda entry: _of_pg_text(entry, set()), _of_pg_json)
+    return any(query(entry) is not None for entry in entries for query in of_any)
 
 
 def _entries(lines: Iterable[str]) -> Iterator[str]:
     """The entries of PostgreSQL's log, with the first lines of each."""
     entry: list[str] = []
-    for line in lines:
+    for logged in lines:
+        before = _LOGGED.match(logged)
+        line = logged[before.end() :] if before else logged
         if _ENTRY.match(line) and entry:
             yield "\n".join(entry)
             entry = []
@@ -164,13 +175,16 @@ def _of_pg_text(line: str, zones: set[str]) -> _Query | None:
     match = _PG.match(line)
     if match is None:
         return None
-    if len(zones) < 10 and match[2][0] not in "+-":
-        zones.add(match[2])
-    return _pg(match[1], match[2], match[3], match[4])
+    stamp, zone, epoch, took, rest = match.groups()
+    if epoch:
+        return _pg(epoch, None, took, rest)
+    if len(zones) < 10 and zone[0] not in "+-":
+        zones.add(zone)
+    return _pg(stamp, zone, took, rest)
 
 
 def _of_pg_csv(line: str) -> _Query | None:
-    if "duration: " not in line or not line[:4].isdigit():
+    if not _IN_MS.search(line) or not line[:4].isdigit():
         return None
     row = fields(line, ",") or fields(f'{line}"', ",")  # the rest of a long message was left out
     said = _SAID.match(row[13]) if len(row) > 13 else None
@@ -185,8 +199,9 @@ def _of_pg_json(line: str) -> _Query | None:
     return _pg(stamp, zone, said[1], said[2]) if said else None
 
 
-def _pg(stamp: str, zone: str, took_ms: str, rest: str) -> _Query | None:
-    offset = zone if zone[:1] in ("+", "-") else "Z"
+def _pg(stamp: str, zone: str | None, took_ms: str, rest: str) -> _Query | None:
+    """Without a zone, the stamp is a Unix time."""
+    offset = "" if zone is None else zone if zone[:1] in ("+", "-") else "Z"
     end = moment(stamp + (f"{offset}:00" if len(offset) == 3 else offset))
     if end is None:
         return None

@@ -67,7 +67,11 @@ _KINDS = (
     ),
     _Kind(
         "the summary of a load test",
-        _is(r"\A\s*(?:Running \d{1,9}\S{0,9} test @ |Summary:\s|This is ApacheBench, )"),
+        _is(
+            r"\A\s*(?:Running \d{1,9}\S{0,9} test @ |Summary:\s|This is ApacheBench, )|^  Detailed Percentile spectrum:"
+            r'|\A\s*\{[\s\S]{0,20000}?"(?:http_req_duration|http\.response_time|latency)"\s*:\s*\{[\s\S]{0,4000}?'
+            r'"(?:p\(?9[059]\)?|p97_5|median)"\s*:'
+        ),
         ("hey -o csv URL > hey.csv", "tailrace read NAME=hey.csv -o run"),
         "it has no line for each request, so it shows neither when the slow ones were nor what they waited for",
     ),
@@ -95,6 +99,24 @@ _KINDS = (
         _is(r'\A\s{0,9}[\[{][\s\S]{0,2000}"(?:traceId|traceID|trace_id|traceEvents|resourceSpans|spans)"'),
         (),
         "Tailrace reads OTLP (JSON lines), Jaeger's and Zipkin's (v2)",
+    ),
+    _Kind(
+        "an access log whose durations have no unit",
+        _is(
+            r'\A(?=[^\n]{0,4000}?"(?:status|code|status_?code|http_?status)"\s*:)[^\n]{0,4000}?'
+            r'"(?i:duration|latency|elapsed|took|response_?time|request_?time|time_?taken|reqtime)"\s*:\s*"?\d'
+        ),
+        (
+            'sed -E \'s/"(duration|latency|elapsed|took)":/"\\1_ms":/\' FILE > access.json',
+            "tailrace read NAME=access.json -o run",
+        ),
+        "they may be seconds, milliseconds or nanoseconds; if they are milliseconds, say so in their name",
+    ),
+    _Kind(
+        "an access log in a format that Tailrace does not know",
+        _is(r'"(?:GET|POST|PUT|HEAD|DELETE|PATCH|OPTIONS|CONNECT) [^"\n]{1,4000} HTTP/\d'),
+        ("tailrace read NAME=FILE --log-format '$remote_addr [$time_local] \"$request\" $request_time' -o run",),
+        "pass its format as the configuration of the server has it; it needs a time and a duration",
     ),
     _Kind(
         "packets as text, as tcpdump or Wireshark print them",
