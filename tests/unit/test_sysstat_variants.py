@@ -27,7 +27,7 @@ def test_threads_of_pidstat_count_in_their_process(tmp_path: Path) -> None:
     text = HEADER + (
         "16:49:00      UID      TGID       TID    %usr %system  %guest   %wait    %CPU   CPU  Command\n"
         "16:49:01        0        15        15    0.00    1.00    0.00    0.00    1.00     0  (rcu)__rcu\n"
-        "16:49:01        0     25495         -   59.00    0.00    0.00    0.00   59.00     1  python /srv/a b\n"
+        "16:49:01        0     25495         -   59.00    0.00    0.00    0.00   59.00     1  python run.py a b\n"
         "16:49:01        0         -     27631   34.00    0.00    0.00    0.00   34.00     1  |__python\n"
         "16:49:01        0         -     27632   25.00    0.00    0.00    0.00   25.00     0  |__python\n"
     )
