@@ -51,7 +51,7 @@ def test_lines_of_the_kernel_become_events() -> None:
 def test_a_log_that_counts_from_the_start_of_the_machine_needs_its_start(tmp_path: Path) -> None:
     path = tmp_path / "dmesg"
     path.write_text("[    1.000000] Linux version 6.1\n[ 5000.250000] Out of memory: Killed process 950 (java)\n")
-    with pytest.raises(InputError, match="its lines have no date; pass the start of the machine"):
+    with pytest.raises(InputError, match="its lines have no date, or no year; pass the start of the machine"):
         readers.read(path)
     run = readers.read(path, began=["dmesg=2026-11-20T15:25:40Z"])
     assert events(run) == [("host", "oom_kill", 250, 250)]

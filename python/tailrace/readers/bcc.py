@@ -5,6 +5,8 @@ TIME     PID    IP LADDR:LPORT          T> RADDR:RPORT          STATE           
 16:49:01 0      4  10.0.0.2:41122       R> 10.0.0.3:8080        SYN_SENT
 TIME     PID    IP SADDR:SPORT          > DADDR:DPORT          STATE (FLAGS)                 tcpdrop
 16:49:01 4711   4  10.0.0.2:41122       > 10.0.0.3:8080        LISTEN (SYN)
+TIME     PID      LADDR:LPORT          RADDR:RPORT          STATE                            of bpftrace
+16:49:01 0        10.0.0.2:41122       10.0.0.3:8080        SYN_SENT
 ```
 They print the time of day, and `--began NAME=MOMENT` says on which day. They become counts for each second:
 `syn_retransmits` of the host that sent a SYN again, `listen_drops` of SYNs that a listening socket dropped, and
@@ -21,10 +23,10 @@ from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND
 
-_HEADER = re.compile(r"^TIME\s+PID\s+(?:COMM\s+)?IP\s+[LS]ADDR:[LS]PORT\s+(?:T?> )", re.MULTILINE)
+_HEADER = re.compile(r"^TIME\s+PID\s+(?:COMM\s+)?(?:IP\s+)?([LS])ADDR:[LS]PORT\s+(?:T?> )?\s*[RD]ADDR:", re.MULTILINE)
 _LINE = re.compile(
-    r"(\d\d):(\d\d):(\d\d)\s+-?\d{1,9}\s+(?:\S{1,32}\s+)?[46]\s+\S{1,64}:\d{1,5}\s+([RLF]?)>\s*\S{1,64}:\d{1,5}\s+(\S{1,20})"
-    r"(?:\s+\(([A-Z|]{0,40})\))?"
+    r"(\d\d):(\d\d):(\d\d)\s+-?\d{1,9}\s+(?:\S{1,32}\s+)??(?:[46]\s+)?\S{1,64}:\d{1,5}\s+(?:([RLF]?)>\s*)?"
+    r"\S{1,64}:\d{1,5}\s+(\S{1,20})(?:\s+\(([A-Z|]{0,40})\))?"
 )
 
 
@@ -34,15 +36,18 @@ def sniff(name: str, head: bytes) -> bool:
 
 def read(source: Source) -> Found:
     found, samples, counts = Found(), Sampled(), Counter[tuple[int, str]]()
-    days, seen = Daytimes(source), set[int]()
+    days, seen, again = Daytimes(source), set[int](), False
     for line_number, line in source.lines(found):
+        if header := _HEADER.match(line):
+            again = header[1] == "L"
+            continue
         match = _LINE.match(line)
         if match is None:
             if line[:1].isdigit():
                 found.damaged(source.path.name, line_number)
             continue
         moment = days.moment(match[1], match[2], match[3]) + SECOND
-        counts[moment, _metric(match)] += 1
+        counts[moment, _metric(match, again=again)] += 1
         seen.add(moment)
         if len(counts) >= samples.most:
             break
@@ -57,8 +62,9 @@ def read(source: Source) -> Found:
     return found
 
 
-def _metric(line: re.Match[str]) -> str:
+def _metric(line: re.Match[str], *, again: bool) -> str:
+    """Of a packet that was sent `again`, or was dropped."""
     state, flags = line[5], line[6]
-    if line[4]:
+    if line[4] or again:
         return "syn_retransmits" if state == "SYN_SENT" else "tcp_retransmits"
     return "listen_drops" if state in ("LISTEN", "NEW_SYN_RECV") and "SYN" in (flags or "SYN") else "tcp_drops"

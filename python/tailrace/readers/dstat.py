@@ -25,7 +25,9 @@ from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import MILLISECOND, SECOND
 
-_SEEN = re.compile(r'\A\ufeff?"(?:dstat|dool|pcp-dstat)[^\n]{0,99}CSV output"[\s\S]{0,4000}"(?:epoch|time)"', re.I)
+_SEEN = re.compile(
+    r'\A\ufeff?"(?:dstat|dool|pcp-dstat)[^\n]{0,99}CSV output"[\s\S]{0,4000}"(?:epoch|(?:date/)?time)"', re.I
+)
 _DATE = re.compile(r"(\d{1,2} \w{3} \d{4} \d\d:\d\d:\d\d)(?: (\S{1,20}))?")
 _DATES = ("%d-%m", "%b-%d", "%m-%d")
 """Dates without a year. If two fit, the one nearer to the file's begin counts."""
@@ -36,6 +38,10 @@ _DISK = re.compile(r"util|%util")
 
 Columns = list[tuple[str, str]]
 """The group and the name of each column."""
+
+
+_TIMES = {"epoch", "time", "date/time"}
+"""Columns of times; the last is that of old versions."""
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -60,13 +66,13 @@ class _Clock:
 
     def moment(self, row: Mapping[tuple[str, str], str]) -> int | None:
         """The time of a row, which is that of `epoch` if it has one."""
-        named = {name: text for (_, name), text in row.items() if name in ("epoch", "time")}
+        named = {name: text for (_, name), text in row.items() if name in _TIMES}
         if "epoch" in named:
             stamp = number(named["epoch"])
             moment = None if stamp is None else round(stamp * 1000) * MILLISECOND
         else:
             self.unix = False
-            moment = self._dated(named.get("time", ""))
+            moment = self._dated(named.get("time") or named.get("date/time", ""))
         self.whole = self.whole and (moment or 0) % SECOND == 0
         return moment
 
@@ -105,7 +111,7 @@ def read(source: Source) -> Found:
             host = row[1] if len(row) > 1 and row[1] else host
         elif row[:1] == ["Cmdline:"]:
             clock.head(row)
-        elif ("epoch" in row or "time" in row) and groups:
+        elif _TIMES.intersection(row) and groups:
             columns, groups = _columns(groups, row), []
         elif "epoch" in row or "system" in row:
             groups = row

@@ -4,6 +4,8 @@
 [Fri Nov 20 16:49:00 2026] TCP: request_sock_TCP: Possible SYN flooding on port 0.0.0.0:8080. …              dmesg -T
 2026-11-20T16:49:00,123456+00:00 Out of memory: Killed process 950 (java) …                    dmesg --time-format iso
 1795193340.123456 app1 kernel: nf_conntrack: nf_conntrack: table full, dropping packet         journalctl -o short-unix
+Nov 20 16:49:00 app1 kernel: [12345.678901] …                 syslog; --began shows the year
+{"__REALTIME_TIMESTAMP": "1795193340123456", "MESSAGE": "…", …}                              journalctl -k -o json
 [12345.678901] INFO: task jbd2/vda1-8:123 blocked for more than 120 seconds.                   dmesg; --began is needed
 ```
 Each becomes an event. All other lines are skipped. The kernel reports SYN flooding once for each listening socket, so
@@ -18,6 +20,7 @@ from datetime import UTC, datetime
 
 from tailrace import units
 from tailrace.errors import InputError
+from tailrace.readers.accesslog_lines import json_table
 from tailrace.readers.happened import Happened
 from tailrace.readers.source import Found, Source, text_head
 from tailrace.units import SECOND
@@ -39,8 +42,13 @@ _STAMPS = (
     re.compile(r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"),
     re.compile(r"^(\d{9,11}\.\d{1,9}) "),
 )
-_SINCE_BOOT = re.compile(r"^(?:<\d{1,3}>)?\[ *(\d{1,9}\.\d{1,9})\]")
+_SINCE_BOOT = re.compile(r"^(?:<\d{1,3}>)?\[ *(\d{1,9}\.\d{1,9})\]|^\d{1,3},\d{1,19},(\d{1,16}),[^;]{1,40};")
+_YEARLESS = re.compile(r"^(?:<\d{1,3}>)?([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S{1,255} kernel:")
+"""Of syslog."""
 _HOST = re.compile(r"^\S+ (\S{1,255}) kernel(?:\[\d+\])?:")
+
+
+_DAY = 24 * 3600 * SECOND
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -49,7 +57,17 @@ def sniff(name: str, head: bytes) -> bool:
 
 
 def _stamped(line: str) -> bool:
-    return any(stamp.match(line) for stamp in (*_STAMPS, _SINCE_BOOT))
+    return any(stamp.match(line) for stamp in (*_STAMPS, _SINCE_BOOT, _YEARLESS)) or _of_journal(line) is not None
+
+
+def _of_journal(line: str) -> str | None:
+    """A line of `journalctl -o json` as `-o short-unix` prints it."""
+    table = json_table(line) or {}
+    stamp, message = table.get("__REALTIME_TIMESTAMP"), table.get("MESSAGE")
+    if not (isinstance(stamp, str) and stamp.isdecimal() and len(stamp) < 20 and isinstance(message, str)):
+        return None
+    host = table.get("_HOSTNAME")
+    return f"{stamp[:-6] or '0'}.{stamp[-6:]:0>6} {host if isinstance(host, str) else 'host'} kernel: {message}"
 
 
 def read(source: Source) -> Found:
@@ -59,6 +77,7 @@ def read(source: Source) -> Found:
         kind = next((kind for kind, seen in KINDS.items() if seen.search(line)), None) if _SEEN.search(line) else None
         if kind is None:
             continue
+        line = _of_journal(line) or line
         moment, zoned = _moment(line, source.began)
         if moment is None:
             undated += 1
@@ -73,7 +92,7 @@ def read(source: Source) -> Found:
             break
     if not len(events):
         advice = "pass the start of the machine as --began NAME=MOMENT, or write `journalctl -k -o short-unix`"
-        raise InputError(source.path, "its lines have no date", advice)
+        raise InputError(source.path, "its lines have no date, or no year", advice)
     events.into(found, source)
     found.lose("lines without a date", undated)
     if zoneless:
@@ -100,5 +119,18 @@ def _moment(line: str, began: tuple[int, ...]) -> tuple[int | None, bool]:
             if match:
                 return units.parse_moment(match[1], scale=SECOND), True
         if began and (match := _SINCE_BOOT.match(line)):
-            return began[0] + int(float(match[1]) * SECOND), True
+            since = float(match[1]) * SECOND if match[1] else int(match[2]) * units.MICROSECOND
+            return began[0] + int(since), True
+        if began and (match := _YEARLESS.match(line)):
+            return _first_after(match[1], began[0]), False
     return None, True
+
+
+def _first_after(text: str, began: int) -> int | None:
+    """The first moment with this date, but without its year, that is after the start, or a day before at most."""
+    year = datetime.fromtimestamp(began // SECOND, UTC).year
+    for each in (year, year + 1):
+        parsed = datetime.strptime(f"{each} {text}", "%Y %b %d %H:%M:%S").replace(tzinfo=UTC)
+        if (moment := int(parsed.timestamp()) * SECOND) >= began - _DAY:
+            return moment
+    return None

@@ -49,6 +49,8 @@ def read(source: Source) -> Found:
     watched = not _SEEN.search(text_head(source.head()) or "")
     for _, element in elements(source, found, _RESUME, None if watched else _OPENING):
         event = table(element)
+        if event.get("type") == "BOOKMARK":
+            continue
         event = table(event.get("object")) or event
         if event.get("kind") == "Pod":
             pods += 1
@@ -57,13 +59,16 @@ def read(source: Source) -> Found:
         about = table(event.get("involvedObject")) or table(event.get("regarding"))
         single = _moment(event.get("eventTime"))
         first = _moment(event.get("firstTimestamp")) or single
-        last = _moment(event.get("lastTimestamp")) or first
+        series = table(event.get("series"))
+        last = _moment(event.get("lastTimestamp")) or _moment(series.get("lastObservedTime")) or first
         reason = text(event.get("reason"))
         if first is None or last is None or reason is None:
             found.lose("events without a time or a reason", 1)
             continue
         place = source.place or text(about.get("name")) or "kubernetes"
-        detail = f"{event.get('count') or 1} times: {event.get('message') or event.get('note') or ''}"
+        detail = (
+            f"{event.get('count') or series.get('count') or 1} times: {event.get('message') or event.get('note') or ''}"
+        )
         happened = (place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail)
         known = text(table(event.get("metadata")).get("uid"))
         if known and (known in latest or len(latest) < NAMES):

@@ -81,6 +81,21 @@ _KINDS = (
         ("locust --csv test --csv-full-history …", "tailrace read NAME=test_stats_history.csv -o run"),
         "it has no times",
     ),
+    _Kind(
+        "a summary or a map of perf sched",
+        _is(r"^ *Task +\| +Runtime ms +\||^ {0,20}(?:\S{1,3} {1,4}){1,64}\d{1,9}\.\d{6} secs "),
+        ("perf sched -i perf.data script > sched.txt", "tailrace read NAME=sched.txt -o run"),
+        "it does not show when each program ran; print the switches of tasks",
+    ),
+    _Kind(
+        "events of Kubernetes as text",
+        _is(
+            r"\A(?:NAMESPACE +)?LAST SEEN +(?:FIRST SEEN +)?(?:COUNT +)?(?:NAME +)?(?:TYPE|KIND) "
+            r"|^ *- apiVersion: v1\n(?: .*\n){0,40}? +kind: Event$"
+        ),
+        ("kubectl get events --all-namespaces -o json > events.json", "tailrace read events.json -o run"),
+        "their times are relative, or in YAML; Tailrace reads JSON",
+    ),
     _Kind("what top -b prints", _is(r"\A\s{0,9}top - \d\d:\d\d:\d\d up "), (conversions.TOP,), placed=False),
     _Kind(
         "the text of atop",
