@@ -110,6 +110,12 @@ _KINDS = (
         "the history is in Prometheus; a scrape every 15 s cannot show a shorter stall",
     ),
     _Kind(
+        "spans of the first version of Zipkin",
+        _is(r'\A\s{0,9}\[[\s\S]{0,2000}"traceId"[\s\S]{0,4000}?"value"\s*:\s*"[cs][rs]"'),
+        ("curl http://localhost:9411/api/v2/traces > zipkin.json", "tailrace read zipkin.json -o run"),
+        "Tailrace reads the second version (/api/v2/traces)",
+    ),
+    _Kind(
         "a trace in a form of JSON that Tailrace does not read",
         _is(r'\A\s{0,9}[\[{][\s\S]{0,2000}"(?:traceId|traceID|trace_id|traceEvents|resourceSpans|spans)"'),
         (),

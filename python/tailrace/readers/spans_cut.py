@@ -3,7 +3,7 @@
 ```text
 {"resourceSpans": [{"resource": {…}, "scopeSpans": [{"spans": [{"traceId": …, "kind": 2, …}]}]}]}      one a line
 {"data": [{"traceID": …, "spans": [{"references": […], "startTime": µs, …}], "processes": {"p1": …}}]}
-[{"traceId": …, "id": …, "parentId": …, "kind": "SERVER", "timestamp": µs, "localEndpoint": {…}}]
+[{"traceId": …, "id": …, "parentId": …, "kind": "SERVER", "timestamp": µs, "localEndpoint": {…}}]     or one a line
 ┌ 4 bytes: length ┬ message ┐┌ length ┬ message ┐ …      a message is TracesData, as protobuf or JSON, perhaps zstd
 ```
 """
@@ -22,9 +22,13 @@ from tailrace.readers.spans import PLAN
 from tailrace.readers.spans_columns import Spans
 
 _JSON_FORMS = {
-    "otlp": re.compile(r'\A[\s\ufeff]*\{\s*(?:"trace"\s*:\s*\{\s*)?"(?:resourceSpans|batches)"\s*:'),
+    "otlp": re.compile(r'\A[\s\ufeff]*\{\s*(?:"(?:trace|result)"\s*:\s*\{\s*)?"(?:resourceSpans|batches)"\s*:'),
     "jaeger": re.compile(r'\A[\s\ufeff]*\{[\s\S]{0,200}?"data"\s*:\s*\[\s*\{[\s\S]{0,2000}?"(?:traceID|spans)"\s*:'),
-    "zipkin": re.compile(r'\A[\s\ufeff]*\[[\s\[]*\{[\s\S]{0,2000}?"traceId"\s*:'),
+    "jaeger list": re.compile(r'\A[\s\ufeff]*\[\s*\{[\s\S]{0,2000}?"traceID"\s*:\s*"[^"]{0,64}"\s*,\s*"spans"\s*:'),
+    "zipkin lines": re.compile(r'\A[\s\ufeff]*\{(?=[^\n]{0,2000}?"traceId"\s*:)(?=[^\n]{0,4000}?"localEndpoint"\s*:)'),
+    "zipkin": re.compile(
+        r'\A(?![\s\S]{0,4000}?"value"\s*:\s*"[cs][rs]")[\s\ufeff]*\[[\s\[]*\{[\s\S]{0,2000}?"traceId"\s*:'
+    ),
 }
 _SPAN = re.compile(rb"\x0a\x10[\s\S]{16}\x12\x08[\s\S]{8}")
 """The first two fields of a span: the ids of 16 and 8 bytes."""

@@ -32,12 +32,20 @@ pub use sheet::Trace;
 const US: i64 = 1_000;
 const BEGIN: &str = r"(?-u)\A(?:\s|\xEF\xBB\xBF)*";
 
+/// Where a trace of Jaeger, or a span of Zipkin, may begin after a damaged one.
+const JAEGER: &str = r#"(?-u)\{\s*"traceID"\s*:\s*"[^"]*"\s*,\s*"spans""#;
+const ZIPKIN: &str = r#"(?-u)\{\s*"(?:traceId|id|parentId)"\s*:"#;
+
 /// What a file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Otlp,
     Jaeger,
     Zipkin,
+    /// A list of traces of Jaeger, without what its API writes around it.
+    JaegerList,
+    /// A span of Zipkin in each line.
+    ZipkinLines,
     /// Messages of OTLP, each with its length before it.
     Frames,
     /// One message of OTLP as protobuf.
@@ -50,6 +58,8 @@ impl Form {
             "otlp" => Form::Otlp,
             "jaeger" => Form::Jaeger,
             "zipkin" => Form::Zipkin,
+            "jaeger list" => Form::JaegerList,
+            "zipkin lines" => Form::ZipkinLines,
             "frames" => Form::Frames,
             "message" => Form::Message,
             _ => return None,
@@ -163,14 +173,10 @@ enum Seek {
 impl Elements {
     fn new(form: Form) -> Result<Self, regex::Error> {
         let (opening, resume) = match form {
-            Form::Jaeger => (
-                Some(r#"(?-u)"data"\s*:\s*\["#.to_owned()),
-                r#"(?-u)\{\s*"traceID"\s*:\s*"[^"]*"\s*,\s*"spans""#,
-            ),
-            Form::Zipkin => (
-                Some(format!(r"{BEGIN}\[")),
-                r#"(?-u)\{\s*"(?:traceId|id|parentId)"\s*:"#,
-            ),
+            Form::Jaeger => (Some(r#"(?-u)"data"\s*:\s*\["#.to_owned()), JAEGER),
+            Form::JaegerList => (Some(format!(r"{BEGIN}\[")), JAEGER),
+            Form::Zipkin => (Some(format!(r"{BEGIN}\[")), ZIPKIN),
+            Form::ZipkinLines => (None, ZIPKIN),
             _ => (None, r#"(?-u)\{\s*"(?:resourceSpans|batches)"\s*:"#),
         };
         Ok(Elements {
@@ -280,8 +286,8 @@ impl Elements {
         sheet: &mut Sheet,
     ) -> crate::json::Result<()> {
         match self.form {
-            Form::Jaeger => jaeger::read(parser, known, &self.moved, sheet),
-            Form::Zipkin => zipkin::read(parser, known, sheet),
+            Form::Jaeger | Form::JaegerList => jaeger::read(parser, known, &self.moved, sheet),
+            Form::Zipkin | Form::ZipkinLines => zipkin::read(parser, known, sheet),
             _ => otlp::read(parser, known, sheet),
         }
     }

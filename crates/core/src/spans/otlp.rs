@@ -11,8 +11,8 @@ use crate::json::{Parser, Result, Scalar};
 pub fn read<'t>(parser: &mut Parser<'t>, known: &Known, sheet: &mut Sheet) -> Result<()> {
     parser.object(|parser, key| match key {
         b"resourceSpans" | b"batches" => parser.objects(|parser| resource(parser, known, sheet)),
-        // The second version of Tempo's API.
-        b"trace" if parser.peek()? == b'{' => parser.object(|parser, key| match key {
+        // The second version of Tempo's API, and the third of Jaeger's.
+        b"trace" | b"result" if parser.peek()? == b'{' => parser.object(|parser, key| match key {
             b"resourceSpans" => parser.objects(|parser| resource(parser, known, sheet)),
             _ => parser.skip(),
         }),
