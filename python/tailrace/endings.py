@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
 
@@ -56,3 +57,22 @@ def ignored() -> Iterator[None]:
         yield
     finally:
         restore(before)
+
+
+@contextmanager
+def crew(count: int, *, finishes: bool = False) -> Iterator[ThreadPoolExecutor]:
+    """Yield so many threads for one computation. After an error, tasks that have not begun never begin.
+
+    After an interrupt, nobody needs what the threads still compute. So the block ends at once, and the command leaves
+    the process without them. With `finishes`, the block waits for the tasks that have begun, which must end in an
+    orderly way.
+    """
+    pool = ThreadPoolExecutor(count)
+    waits = True
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        waits = finishes
+        raise
+    finally:
+        pool.shutdown(wait=waits, cancel_futures=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from tailrace import cli
+from tailrace import cli, endings
 from tailrace.cli import apart
 
 PROGRAM = """
@@ -19,6 +20,22 @@ print("ready", flush=True)
 sys.stdin.readline()
 endings.restore(before)
 print(signal.getsignal(signal.SIGHUP).name, flush=True)
+"""
+COMPUTES = """
+import threading
+from tailrace import cli, endings
+
+def perform(words):
+    try:
+        with endings.crew(1) as pool:
+            never = pool.submit(threading.Event().wait)
+            print("ready", flush=True)
+            never.result()
+    except KeyboardInterrupt:
+        return cli.INTERRUPTED
+
+cli.perform = perform
+cli.main()
 """
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
@@ -85,3 +102,31 @@ except KeyboardInterrupt:
 def test_a_signal_ends_a_wait_for_a_thread_although_polars_handles_it_too(name: str) -> None:
     program = (sys.executable, "-c", WAITING.format(name=name))
     assert subprocess.run(program, stdout=subprocess.PIPE, text=True).stdout == "interrupted\n"
+
+
+@pytest.mark.parametrize("number", [INT, TERM, HUP])
+def test_a_command_ends_while_its_threads_compute(number: signal.Signals) -> None:
+    """The thread never ends by itself."""
+    with subprocess.Popen((sys.executable, "-c", COMPUTES), stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(number)
+        try:
+            assert program.wait(60) == cli.INTERRUPTED
+        finally:
+            program.kill()
+
+
+def test_threads_that_must_end_in_an_orderly_way_do_so() -> None:
+    ended = []
+    go = threading.Event()
+
+    def work() -> None:
+        go.wait()
+        ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt), endings.crew(1, finishes=True) as pool:
+        pool.submit(work)
+        go.set()
+        raise KeyboardInterrupt
+    assert ended

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import _thread
 import json
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from builders import SMALL
-from tailrace import experiment, sim
+from tailrace import dataset, experiment, sim
 from tailrace.errors import UsageError
+from tailrace.experiment import Experiment
 from tailrace.study import runs
+from tailrace.study.engines import SIMULATOR, Progress
 from tailrace.study.intervals import above, interval, t_975
 from tailrace.study.runs import Job, Question, Runs
 
@@ -147,3 +153,23 @@ def test_what_cannot_be_measured_stops_the_study_and_keeps_the_rest(tmp_path: Pa
     with pytest.raises(UsageError, match="cpu_busy was not sampled at db"):
         kept.make(workers=1)
     assert not list(tmp_path.glob("*.run*"))
+
+
+def test_nothing_that_a_thread_still_writes_is_left_after_an_interrupt(tmp_path: Path) -> None:
+    """The simulation does not end by itself while the study ends."""
+    goes_on, ended = threading.Event(), threading.Event()
+
+    def make(experiment: Experiment, folder: Path, progress: Progress) -> None:
+        with suppress(OSError), dataset.create(folder):
+            assert list(tmp_path.iterdir())
+            _thread.interrupt_main()
+            goes_on.wait()
+        ended.set()
+
+    kept = Runs(tmp_path, replace(SIMULATOR, make=make))
+    jobs_of(kept, seeds=1)
+    with pytest.raises(KeyboardInterrupt):
+        kept.make(workers=1)
+    assert not list(tmp_path.iterdir())
+    goes_on.set()
+    assert ended.wait(60)

@@ -11,7 +11,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -21,6 +20,7 @@ from tailrace import sim, whole
 from tailrace.advise.outcomes import NOTHING, Outcome, Rest, outcome, questions
 from tailrace.advise.sampling import ALL, Sample
 from tailrace.advise.undone import Undone
+from tailrace.endings import crew
 from tailrace.errors import TailraceError
 from tailrace.experiment import Experiment
 from tailrace.experiment.workloads import Trace
@@ -136,14 +136,12 @@ class Trials:
 
     def _counted(self, batch: Sequence[Experiment]) -> list[float]:
         # threads are enough: the engine releases the interpreter's lock
-        pool = ThreadPoolExecutor(self._at_once)
-        try:
-            return list(pool.map(self._count, batch))
-        except BaseException:
-            self._stop.set()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with crew(self._at_once) as pool:
+            try:
+                return list(pool.map(self._count, batch))
+            except BaseException:
+                self._stop.set()
+                raise
 
     def _go_on(self, done: int, whole: int) -> None:
         """Ends a simulation that nobody waits for any more."""

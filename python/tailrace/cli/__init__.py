@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from tailrace import endings, whole
@@ -44,6 +45,15 @@ def main() -> NoReturn:
         code = perform(words)
     except KeyboardInterrupt:  # a second interrupt, while the first was being reported
         code = INTERRUPTED
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process. After an interrupt, threads may compute for long what nobody needs any more."""
+    if code == INTERRUPTED:
+        with suppress(OSError):
+            screen.flush()
+        os._exit(code)
     sys.exit(code)
 
 

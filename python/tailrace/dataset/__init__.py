@@ -11,7 +11,7 @@ from tailrace.dataset.overwriting import refuse, remove, remove_known
 from tailrace.dataset.reading import Dataset, is_run
 from tailrace.dataset.schema import EVENTS, FORMAT, REQUESTS, SAMPLES, TABLES, VISITS, Column, Table
 from tailrace.dataset.tables import scan
-from tailrace.dataset.writing import Writer, create, hold, leftovers
+from tailrace.dataset.writing import Writer, abandon, create, hold, leftovers
 
 __all__ = [
     "COUNTED",
@@ -30,6 +30,7 @@ __all__ = [
     "ServerConnections",
     "Table",
     "Writer",
+    "abandon",
     "create",
     "hold",
     "is_run",

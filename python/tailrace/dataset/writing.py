@@ -198,6 +198,14 @@ def leftovers(path: str | PathLike[str]) -> tuple[Path, ...]:
     return tuple(folder for folder in _unpublished(Path(path)) if not locks.is_held(folder))
 
 
+def abandon(path: str | PathLike[str]) -> None:
+    """Remove the temporary folders of `path` of this process, although their writers may still be at work."""
+    target = Path(path)
+    for folder in _unpublished(target):
+        if folder.name.startswith(f"{target.name}.tmp-{os.getpid()}-"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _unpublished(target: Path) -> Iterator[Path]:
     """Temporary folders of `target`, also of writers that are alive."""
     made = re.compile(re.escape(target.name) + r"\.tmp-\d+-[0-9a-f]{8}")

@@ -18,16 +18,16 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, as_completed, wait
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
 from tailrace import _core, dataset, whole
 from tailrace.dataset import Dataset, is_run
+from tailrace.endings import crew
 from tailrace.engines import Mapping as Workers
 from tailrace.engines import answers
 from tailrace.errors import InputError, TailraceError, UsageError, cannot_write
@@ -85,6 +85,14 @@ class Job:
         return sorted(self.missing, key=lambda question: question.key)
 
 
+Jobs = Sequence[tuple[str, Job]]
+"""Each with its key."""
+Finish = Callable[[str, Job], None]
+"""Keeps the answers of a job."""
+GRACE_S = 0.5
+"""After an interrupt, so long simulations have to end by themselves."""
+
+
 class Runs:
     """All runs of a study; a run that several figures need is made once."""
 
@@ -92,7 +100,6 @@ class Runs:
         self.folder = folder
         self.engine = engine
         self._jobs: dict[str, Job] = {}
-        self._stop = threading.Event()
 
     def ask(self, experiment: Experiment, questions: Iterable[Question], name: str = "") -> Job:
         """The job of this run, with these questions added. Its answers exist after `make`, which uses `name` in
@@ -126,56 +133,70 @@ class Runs:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(self.folder, error) from error
-        made = self._here(todo, workers, tell) if cluster is None else self._there(todo, cluster)
-        with closing(made):
-            for key, job in made:
-                _keep(self.folder / f"{key}.json", job.answers)
-                done += 1
-                tell()
+
+        def finish(key: str, job: Job) -> None:
+            nonlocal done
+            _keep(self.folder / f"{key}.json", job.answers)
+            done += 1
+            tell()
+
+        if cluster is None:
+            self._here(todo, workers, tell, finish)
+        else:
+            self._there(todo, cluster, finish)
         return len(todo)
 
-    def _here(
-        self, todo: Sequence[tuple[str, Job]], workers: int | None, tell: Callable[[float], None]
-    ) -> Generator[tuple[str, Job]]:
+    def _here(self, todo: Jobs, workers: int | None, tell: Callable[[float], None], finish: Finish) -> None:
+        stop = threading.Event()
         # threads are enough: the engine and Polars release the interpreter's lock
-        pool = ThreadPoolExecutor(self.engine.at_once or workers or os.cpu_count() or 1)
-        try:
-            jobs = {pool.submit(self._answer, job, tell): (key, job) for key, job in todo}
-            for finished in as_completed(jobs):
-                finished.result()
-                yield jobs[finished]
-        finally:
-            self._stop.set()
-            pool.shutdown(cancel_futures=True)
-            self._stop.clear()
+        with crew(self.engine.at_once or workers or os.cpu_count() or 1, finishes=self.engine.measures) as pool:
+            jobs: dict[Future[None], tuple[str, Job]] = {}
+            try:
+                for key, job in todo:
+                    jobs[pool.submit(self._answer, job, tell, stop)] = key, job
+                for finished in as_completed(jobs):
+                    finished.result()
+                    finish(*jobs[finished])
+            except KeyboardInterrupt:
+                stop.set()
+                wait(jobs, timeout=GRACE_S)
+                for _, job in todo:
+                    self._clear(job, written=True)
+                raise
+            finally:
+                stop.set()
 
-    def _there(self, todo: Sequence[tuple[str, Job]], cluster: Workers) -> Generator[tuple[str, Job]]:
+    def _there(self, todo: Jobs, cluster: Workers, finish: Finish) -> None:
         """The same answers from the workers of a cluster; only the simulator runs there."""
         tasks = [(job.name or key, job.experiment, job.asked(), fingerprint()) for key, job in todo]
         for number, found in answers(cluster, simulated, tasks):
             key, job = todo[number]
             job.answers.update(found)
-            yield key, job
+            finish(key, job)
 
-    def _answer(self, job: Job, tell: Callable[[float], None]) -> None:
-        folder = self.folder / job.run
+    def _answer(self, job: Job, tell: Callable[[float], None], stop: threading.Event) -> None:
+        def go_on(done: int, whole: int) -> None:
+            if stop.is_set():
+                raise TailraceError("stopped, because another run failed or the study was interrupted")
+            if self.engine.measures:
+                tell(done / whole)
+
         try:
-            if not self.engine.measures:  # from a study that was killed while measuring: the folder may be incomplete
-                dataset.remove(folder)
-            found = answered(self.engine, job.experiment, folder, job.asked(), partial(self._go_on, tell))
-            job.answers.update(found)
+            self._clear(job)  # from a study that was killed while measuring: the folder may be incomplete
+            job.answers.update(answered(self.engine, job.experiment, self.folder / job.run, job.asked(), go_on))
         except UsageError as error:
             error.where = error.where or job.name
             raise
         finally:
-            if not self.engine.measures:
-                dataset.remove(folder)
+            self._clear(job)
 
-    def _go_on(self, tell: Callable[[float], None], done: int, whole: int) -> None:
-        if self._stop.is_set():
-            raise TailraceError("stopped, because another run failed or the study was interrupted")
-        if self.engine.measures:
-            tell(done / whole)
+    def _clear(self, job: Job, *, written: bool = False) -> None:
+        """Remove the run folder of a job, unless it is a measurement. With `written`, remove what is being written of
+        it, too."""
+        if not self.engine.measures:
+            dataset.remove(self.folder / job.run)
+            if written:
+                dataset.abandon(self.folder / job.run)
 
 
 def answered(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.queues import Times
+from tailrace.endings import crew
 from tailrace.experiment import Experiment, places
 from tailrace.study.intervals import of_one_more
 from tailrace.twin.equals import equals, interchanged
@@ -102,7 +102,7 @@ def gate(twin: Twin, run: Dataset | str | PathLike[str], progress: Progress | No
     variants = [_nudged(twin.experiment, *replication) for replication in REPLICATIONS]
     found = []
     # threads are enough: the engine releases the interpreter's lock
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with crew(os.cpu_count() or 1) as pool:
         for number, one in enumerate(pool.map(lambda variant: _simulated(variant, names), variants)):
             found.append(one)
             if progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -31,6 +31,7 @@ from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable, Trial
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.endings import crew
 from tailrace.units import MILLISECOND, SECOND
 
 MATTERS = 0.02
@@ -142,7 +143,7 @@ def _judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     groups = together(slow)
     cores = os.cpu_count() or 1
     # Most of the time passes in the engine, which lets other threads run meanwhile. A group waits for its replays.
-    with ThreadPoolExecutor(cores) as threads, ThreadPoolExecutor(cores) as replays:
+    with crew(cores) as threads, crew(cores) as replays:
         bench = _Bench(seen, draw_up(seen, recorded), groups, replays)
         as_it_was = threads.submit(bench.whole.times, frozenset())
         verdicts = list(threads.map(bench.verdict, range(len(groups))))
