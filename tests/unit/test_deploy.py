@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,10 @@ def test_the_image_is_built_of_files_that_exist_and_are_sent_to_the_builder() ->
     for name in copied:
         assert (ROOT / name).exists(), name
         assert f"!{name}" in sent, name
+
+
+def test_the_builder_gets_every_member_of_the_workspace() -> None:
+    """Cargo reads all of their manifests, although it builds only one of them."""
+    copied = re.findall(r"^COPY (\S+) \1$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    for member in tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]:
+        assert any(member == name or member.startswith(f"{name}/") for name in copied), member
