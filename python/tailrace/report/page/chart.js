@@ -203,7 +203,7 @@ const Charts = (() => {
     return [
       { ...common, size: 24, gap: 4, space: 64, incrs: NICE, values: (u, splits, a, space, step) =>
           splits.map((s) => `${s.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)))} s`) },
-      { ...common, size: 54, gap: 6, space: 30, values: (u, splits) => splits.map((v) => AXIS_UNITS[chart.unit](v)),
+      { ...common, size: 54, gap: 6, space: chart.shape === "columns" ? 24 : 30, values: (u, splits) => splits.map((v) => AXIS_UNITS[chart.unit](v)),
         ...(chart.unit === "count" ? { incrs: WHOLE } : {}),
         ...(chart.unit === "share" ? { splits: (u) => (u.scales.y.max < 1.5 ? [0, 0.5, 1] : [0, 1, Math.floor(u.scales.y.max)]) } : {}) },
     ];
