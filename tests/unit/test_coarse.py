@@ -12,7 +12,7 @@ import pytest
 
 from builders import T0
 from systems import Memory, Slow, at, system
-from tailrace import sim
+from tailrace import readers, sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.series import Series
@@ -54,6 +54,20 @@ def test_a_stop_is_the_cause_of_what_does_not_occur_without_it() -> None:
     found = diagnose(every(system(Slow("app", 4.0, 4.2), Slow("app", 4.2, 4.7, speed=0.3, cpu=0.3)), 200, 0))
     assert {(e.origin, e.cause) for e in found.episodes if e.vlrt > 5} == {("app", "freeze")}
     assert diagnose(system(Slow("app", 4.2, 4.7, speed=0.3, cpu=0.3))).vlrt < 0.3 * found.vlrt
+
+
+@pytest.mark.parametrize(("step_s", "cause"), [(1.0, "unknown"), (0.05, "concurrency-overhead")])
+def test_samples_longer_than_a_stall_do_not_show_that_a_full_cpu_was_its_cause(
+    tmp_path: Path, step_s: float, cause: str
+) -> None:
+    """The log of a real nginx, whose upstream server was stopped for 0.8 s while other programs filled the CPU."""
+    began = 1_795_802_637.0
+    rows = [f"{began + i * step_s:.3f},app,cpu_busy,1.0" for i in range(round(20 / step_s))]
+    (tmp_path / "samples.csv").write_text("\n".join(["time,place,metric,value", *rows]) + "\n")
+    log = Path(__file__).parents[1] / "golden" / "together" / "full-cpu.log.gz"
+    names = {"web": "127.0.0.11:8081", "app": "127.0.0.12:8090"}
+    found = diagnose(readers.read(f"web={log}", tmp_path / "samples.csv", servers=names))
+    assert {(e.dropper, e.origin, e.cause, e.vlrt) for e in found.episodes} == {("app", "app", cause, 45)}
 
 
 @pytest.mark.parametrize(("begin", "end", "seen"), [(90, 310, True), (110, 310, False), (110, 510, True)])

@@ -110,3 +110,33 @@ def test_a_long_table_decides_as_a_whole(tmp_path: Path, delimiter: str) -> None
     assert values(readers.read(path)) == {"rss_bytes": [12.345, 0.5]}
     path.write_text(path.read_text().replace("0,5", "1.234,5"))
     assert values(readers.read(path)) == {"rss_bytes": [12.345, 1234.5]}
+
+
+@pytest.mark.parametrize("head", ["time;host;cpu_busy;rss", "time;host;metric;value"])
+@pytest.mark.parametrize(
+    ("dates", "first"),
+    [
+        (["20.11.2026 16:49:01", "20.11.2026 16:49:02"], 0),
+        (["20/11/2026 16:49:01,000", "20/11/2026 16:49:02,000"], 0),
+        (["11/20/2026 4:49:01 PM", "11/20/2026 4:49:02 PM"], 0),
+        (["05.11.2026 16:49:01", "05.11.2026 16:49:02"], -15 * 86_400),
+        (["05/11/2026 16:49:01", "20/11/2026 16:49:02"], -15 * 86_400),
+    ],
+)
+def test_dates_of_other_countries(tmp_path: Path, head: str, dates: list[str], first: int) -> None:
+    cells = "app1;0.5;7" if "cpu_busy" in head else "app1;cpu_busy;0.5"
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join([head, *(f"{date};{cells}" for date in dates)]) + "\n")
+    run = readers.read(path)
+    assert run.samples().collect()["time"].min() == (1_795_193_341 + first) * 10**9
+    assert any("no time zone" in note for note in run.manifest.notes)
+
+
+@pytest.mark.parametrize(
+    "dates", [["11/10/2026 16:49:01", "11/10/2026 16:49:02"], ["13/11/2026 1:00", "11/13/2026 1:01"]]
+)
+def test_dates_whose_order_is_unknown_are_refused(tmp_path: Path, dates: list[str]) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["time,host,cpu_busy", *(f"{date},app1,0.5" for date in dates)]) + "\n")
+    with pytest.raises(InputError, match="whether the day or the month comes first"):
+        readers.read(path)

@@ -96,6 +96,21 @@ _KINDS = (
         ("kubectl get events --all-namespaces -o json > events.json", "tailrace read events.json -o run"),
         "their times are relative, or in YAML; Tailrace reads JSON",
     ),
+    _Kind(
+        "what the JDK prints of a flight recording as text or XML",
+        _is(r"\A\s{0,9}jdk\.\w{1,60} \{\n +\w{1,30} = |\A<\?xml[^>]{0,99}>\s*<recording "),
+        (
+            f"jfr print --json --stack-depth 1 --events {jfr.EVENTS} app.jfr > jfr.json",
+            "tailrace read NAME=jfr.json -o run",
+        ),
+        "Tailrace reads its JSON",
+    ),
+    _Kind(
+        "XML of sadf",
+        _is(r"\A<\?xml[^>]{0,99}>\s*(?:<!DOCTYPE[^>]{0,200}>\s*)?<sysstat"),
+        ("sadf -j sar.data -- -u -q -d -r -w > sar.json", "tailrace read sar.json -o run"),
+        "Tailrace reads its JSON and its CSV",
+    ),
     _Kind("what top -b prints", _is(r"\A\s{0,9}top - \d\d:\d\d:\d\d up "), (conversions.TOP,), placed=False),
     _Kind(
         "the text of atop",

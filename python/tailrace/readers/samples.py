@@ -9,6 +9,7 @@ without a float. Damaged lines are counted and the first are named; a file witho
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 
 import polars as pl
@@ -16,7 +17,7 @@ import polars as pl
 from tailrace import units
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, SAMPLE_INTERVAL_NS, SAMPLE_NAME
 from tailrace.errors import InputError
-from tailrace.readers import intervals, metrics, numerals, outliers, room
+from tailrace.readers import intervals, localdates, metrics, numerals, outliers, room
 from tailrace.readers.layout import MISSING, Layout, csv_rows, layout_of, parquet_rows
 from tailrace.readers.numerals import Column, Form
 from tailrace.readers.source import Found, Source, text_head
@@ -36,12 +37,15 @@ def read(source: Source) -> Found:
     parquet = source.head().startswith(b"PAR1")
     layout, blocks = parquet_rows(source) if parquet else csv_rows(source, found)
     form, said = (None, []) if parquet else _form(source, layout)
+    order = None if parquet else _order(source)
+    said += [localdates.note(order)] if order else []
     damage = _Damage("row" if parquet else "line")
     frames: list[pl.DataFrame] = []
     scale, most, count = layout.time_scale, room.samples(), 0
     for rows in blocks:
         scale = scale or _usual_scale(rows.get_column("time"))
-        frames.append(_numbers(rows, scale, layout, source.place, damage, form).head(most - count))
+        moments = _moments(rows.get_column("time"), scale, order)
+        frames.append(_numbers(rows, moments, layout, source.place, damage, form).head(most - count))
         count += frames[-1].height
         if count == most:
             found.filled(source.path.name, most)
@@ -110,10 +114,14 @@ def _plain(rows: pl.DataFrame, form: Form | None) -> pl.DataFrame:
 
 
 def _numbers(
-    rows: pl.DataFrame, scale: int | None, layout: Layout, place: str | None, damage: _Damage, form: Form | None
+    rows: pl.DataFrame,
+    moments: Mapping[str, int],
+    layout: Layout,
+    place: str | None,
+    damage: _Damage,
+    form: Form | None,
 ) -> pl.DataFrame:
     """Rows of text → time, interval_ns (null if unknown), place, metric, value; the rest goes to `damage`."""
-    moments = _moments(rows.get_column("time"), scale)
     rows = _plain(rows, form)
     lower = pl.col("value").str.to_lowercase()
     number = pl.col("number")
@@ -164,10 +172,23 @@ def _usual_scale(times: pl.Series) -> int | None:
     return scales.most_common(1)[0][0] if scales else None
 
 
-def _moments(times: pl.Series, scale: int | None) -> dict[str, int]:
+def _order(source: Source) -> localdates.Order | None:
+    """What comes first in dates of other countries; None if the first time is no such date."""
+    blocks = (rows.get_column("time").drop_nulls() for rows in csv_rows(source, Found())[1])
+    first = next((times[0] for times in blocks if len(times)), "")
+    if not localdates.is_local(first):
+        return None
+    every = (text for rows in csv_rows(source, Found())[1] for text in rows.get_column("time").drop_nulls().unique())
+    order = localdates.order(every)
+    if not order:
+        raise InputError(source.path, localdates.refusal(first), localdates.ADVICE)
+    return order
+
+
+def _moments(times: pl.Series, scale: int | None, order: localdates.Order | None) -> dict[str, int]:
     """Every sampling moment occurs once for each metric, so each text is parsed only once, exactly."""
     moments: dict[str, int] = {}
     for text in times.drop_nulls().unique():
         with suppress(ValueError):
-            moments[text] = units.parse_moment(text, scale=scale)
+            moments[text] = localdates.moment(text, order) if order else units.parse_moment(text, scale=scale)
     return moments

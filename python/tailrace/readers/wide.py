@@ -6,13 +6,14 @@ kept and not interpreted. A table of time, place, metric, value is the format of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from tailrace import units
 from tailrace.dataset.metrics import METRICS
 from tailrace.errors import InputError
-from tailrace.readers import metrics, numerals
+from tailrace.readers import localdates, metrics, numerals
 from tailrace.readers.layout import MISSING, column_names, fields, role
 from tailrace.readers.numerals import Column, Form
 from tailrace.readers.sampled import Sampled
@@ -46,12 +47,14 @@ def read(source: Source) -> Found:
     values = [i for i, of in enumerate(roles) if of not in ("time", "place", "interval")]
     forms, notes = _forms(source, names, values, delimiter)
     found.notes += [f"{name}: {note}" for note in notes]
+    parse, said = _dates(source, time, delimiter)
+    found.notes += [f"{name}: {said}"] if said else []
     called = {i: metrics.as_percent(names[i]) if forms[i].percent else names[i] for i in values}
     for line_number, row in _rows(source, found, delimiter):
         moment = None
         if len(row) == len(names):
             with suppress(ValueError):
-                moment = units.parse_moment(row[time])
+                moment = parse(row[time])
         if moment is None:
             found.damaged(name, line_number)
             continue
@@ -69,6 +72,17 @@ def read(source: Source) -> Found:
     found.lose(numerals.UNKNOWN, unknown)
     samples.into(found, source, notes[0] if unknown else "there is no sample in it")
     return found
+
+
+def _dates(source: Source, time: int, delimiter: str) -> tuple[Callable[[str], int], str]:
+    """What reads a time, and what to say of it: dates of other countries show their order together."""
+    first = next((row[time] for _, row in _rows(source, Found(), delimiter) if len(row) > time), "")
+    if not localdates.is_local(first):
+        return units.parse_moment, ""
+    order = localdates.order(row[time] for _, row in _rows(source, Found(), delimiter) if len(row) > time)
+    if not order:
+        raise InputError(source.path, localdates.refusal(first), localdates.ADVICE)
+    return partial(localdates.moment, first=order), localdates.note(order)
 
 
 def _rows(source: Source, found: Found, delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -38,7 +38,7 @@ from tailrace.diagnosis.ledger.policies import Routes
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.series import AT_WORK
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.waiting import per_second
 from tailrace.units import MILLISECOND, SECOND
@@ -349,7 +349,7 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
             (slept if freeze.ran(seen, own[0], begin, end) else still)[around] |= lacks[around]
     full = seen.at(own[0]) >= AT_WORK * own[0].capacity
     inside = seen.view.own_queue(server, seen.steps.middles)
-    at_work = full & ~still & (inside > 1)
+    at_work = _resolved(seen, own[0], full & ~still & (inside > 1))
     crowded = (
         at_work
         if overhead.grows(rest[at_work], inside[at_work].astype(np.float64))
@@ -359,6 +359,15 @@ def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Sha
     named = {freeze.CAUSE: np.where(still, left, 0.0), lock.CAUSE: np.where(slept, left, 0.0)}
     named |= {overhead.CAUSE: np.where(crowded & ~slept, rest, 0.0)}
     return named | {UNKNOWN: np.where(still | slept | crowded, 0.0, rest)}
+
+
+def _resolved(seen: Seen, own: Series, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the steps of those stretches that samples show alone: one of a longer time says nothing about them."""
+    shown = np.zeros(len(mask), dtype=bool)
+    for begin, end in _stretches(mask, JOINED):
+        first, last = int(seen.steps.begins[begin]), int(seen.steps.begins[end - 1]) + STEP_NS
+        shown[begin:end] = own.resolves(first, last)
+    return mask & shown
 
 
 def _without_answers(seen: Seen, server: str, begin: int, end: int, most: int) -> slice:
