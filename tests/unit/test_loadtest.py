@@ -149,7 +149,7 @@ def test_the_requests_of_clients_count_before_those_of_a_server(tmp_path: Path) 
     assert run.visits().collect().height == 1
 
 
-def test_stamps_at_the_end_of_samples_are_recognised_by_the_order_of_the_file(tmp_path: Path) -> None:
+def test_stamps_at_the_end_of_samples_are_recognised_by_their_threads(tmp_path: Path) -> None:
     head, *lines = (FILES / "jmeter.jtl").read_text().splitlines()[:41]
     moved = [line.split(",") for line in lines if line.count(",") == 16]
     file = tmp_path / "ends.jtl"
@@ -157,7 +157,18 @@ def test_stamps_at_the_end_of_samples_are_recognised_by_the_order_of_the_file(tm
     file.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
     run = readers.read(file)
     assert run.requests().select(pl.col("sent").min()).collect().item() == T
-    assert "they are the ends of the samples" in " ".join(run.manifest.notes)
+    assert "its stamps are the ends of the samples" in " ".join(run.manifest.notes)
+
+
+def test_a_file_that_was_sorted_by_begins_keeps_them(tmp_path: Path) -> None:
+    """Each thread sends once, so nothing shows that the stamps are ends."""
+    rows = [(i, 1030 if i in (10, 11, 12) else 12) for i in range(40)]
+    lines = [f"{T // 10**6 + 100 * i},{took},a,200,tg 1-{i},true" for i, took in rows]
+    file = tmp_path / "sorted.jtl"
+    file.write_text("\n".join(["timeStamp,elapsed,label,responseCode,threadName,success", *lines]) + "\n")
+    run = readers.read(file)
+    assert run.requests().select(pl.col("sent").min()).collect().item() == T
+    assert "they were sorted, or the stamps are ends" in " ".join(run.manifest.notes)
 
 
 def test_an_xml_file_with_entities_is_refused(tmp_path: Path) -> None:

@@ -5,16 +5,16 @@ timeStamp,elapsed,label,responseCode,responseMessage,threadName,…,URL,Latency,
 <httpSample t="743" lt="740" ct="2" ts="1649233423985" s="true" lb="Login" rc="200" rm="OK" tn="Users 1-1" by="512">
 ```
 A sample of a transaction controller contains the requests in it and is none itself. Requests that a page caused
-(redirects, embedded files) are inside its sample. The CSV is in the order of the ends, so its first lines show whether
-`timeStamp` is the begin, as usual, or the end of a sample. Without the first line (`print_field_names=false`), the
-columns are those that JMeter writes by default; they are recognised by a stamp, a duration, a boolean and counts in
+(redirects, embedded files) are inside its sample. `timeStamp` is the begin of a sample, as usual, or its end, if
+samples of one thread would overlap otherwise. Without the first line (`print_field_names=false`), the columns
+are those that JMeter writes by default; they are recognised by a stamp, a duration, a boolean and counts in
 their places.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from xml.parsers import expat
@@ -70,14 +70,14 @@ def _delimiter(head: str) -> str | None:
 def _csv(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
     head = text_head(source.head()) or ""
     delimiter = _delimiter(head) or ","
-    at_end = _stamps_are_ends(head, delimiter)
+    at_end, said = _stamps_are_ends(head, delimiter)
     transactions = 0
     for number, values in named_rows(source, found, delimiter, _headless(head)):
         if values.get("responseMessage", "").startswith(_TRANSACTION):
             transactions += 1
             continue
         yield number, _sent({_SHORT.get(name, name): value for name, value in values.items()}, at_end=at_end)
-    _note(source, found, transactions, at_end=at_end)
+    _note(source, found, transactions, said)
 
 
 _SHORT = {
@@ -117,29 +117,52 @@ def _moment(text: str) -> int | None:
     return None
 
 
-def _stamps_are_ends(head: str, delimiter: str) -> bool:
+def _stamps_are_ends(head: str, delimiter: str) -> tuple[bool, str]:
+    """Whether the stamps are ends, and what to say of it. A thread does one thing at a time, so its samples do not
+    overlap. The order of the lines alone does not show it, because a file may have been sorted."""
     lines = [fields(line.lstrip("\ufeff"), delimiter) for line in head.split("\n")[:-1]]
     if not lines:
-        return False
+        return False, ""
     names = _headless(head) or lines.pop(0)
     rows = [dict(zip(names, line, strict=True)) for line in lines if len(line) == len(names)]
     stamps = [
-        (moment, moment + took)
+        (moment, took, row.get("threadName", ""))
         for row in rows
         if (moment := _moment(row.get("timeStamp", ""))) is not None
         and (took := nanoseconds(row.get("elapsed", ""), units.MILLISECOND)) is not None
+        and not row.get("responseMessage", "").startswith(_TRANSACTION)
     ]
-    as_begins = sum(before[1] > after[1] for before, after in pairwise(stamps))
-    as_ends = sum(before[0] > after[0] for before, after in pairwise(stamps))
-    return as_ends < as_begins
+    as_begins, as_ends = (_overlaps(stamps, at_end=at_end) for at_end in (False, True))
+    if as_ends != as_begins:
+        return as_ends < as_begins, _ENDS if as_ends < as_begins else ""
+    unordered = sum(before[0] + before[1] > after[0] + after[1] for before, after in pairwise(stamps))
+    in_order = sum(before[0] > after[0] for before, after in pairwise(stamps)) < unordered
+    return False, _SORTED if in_order else ""
 
 
-def _note(source: Source, found: Found, transactions: int, *, at_end: bool) -> None:
+_ENDS = "its stamps are the ends of the samples: as begins, samples of one thread would overlap"
+_SORTED = (
+    "its lines are in the order of their stamps, so they were sorted, or the stamps are ends "
+    "(sampleresult.timestamp.start=false); they are taken as begins, as JMeter writes them by default"
+)
+
+
+def _overlaps(stamps: Sequence[tuple[int, int, str]], *, at_end: bool) -> int:
+    """How many samples began before the one before them of the same thread had ended."""
+    until, count = dict[str, int](), 0
+    spans = ((stamp - took if at_end else stamp, stamp if at_end else stamp + took, of) for stamp, took, of in stamps)
+    for begin, end, thread in sorted(spans):
+        count += thread != "" and begin < until.get(thread, begin) - units.MILLISECOND
+        until[thread] = max(end, until.get(thread, end))
+    return count
+
+
+def _note(source: Source, found: Found, transactions: int, said: str = "") -> None:
     name = source.path.name
     if transactions:
         found.notes.append(f"{name}: samples of transactions contain other samples and are left out ({transactions})")
-    if at_end:
-        found.notes.append(f"{name}: its stamps are in the order of the file, so they are the ends of the samples")
+    if said:
+        found.notes.append(f"{name}: {said}")
 
 
 class _Samples:
@@ -204,7 +227,7 @@ def _xml(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
         for attributes in samples.ready:
             yield samples.parser.CurrentLineNumber, _sent(attributes, at_end=False)
         found.stopped(source.path.name, f"reading stopped at line {error.lineno}: {expat.ErrorString(error.code)}")
-    _note(source, found, samples.transactions, at_end=False)
+    _note(source, found, samples.transactions)
 
 
 FORMS = (
