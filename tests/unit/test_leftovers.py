@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +107,19 @@ def test_incidents_that_were_being_explained(tmp_path: Path) -> None:
     assert Explaining(running).done()
     assert names(tmp_path) == [*(f"incident-{number}.recording" for number in range(3)), "incident-3"]
     assert (done / incidents.SAID).read_text() == "all is well"
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_a_text_that_the_disk_had_no_room_for_is_not_kept_in_part(tmp_path: Path, code: int) -> None:
+    out = tmp_path / NAME
+    kept = recording(out.with_name(f"{NAME}.recording"))
+    (kept / incidents.SAID).write_text("54 of 5,428 requests to")
+    explained(out)
+    process = subprocess.Popen((sys.executable, "-c", f"raise SystemExit({code})"))
+    one = Explaining(out, process)
+    assert one.finish() is None
+    assert (out / incidents.SAID).exists() is (code == 0)
+    assert ("diagnosis.txt could not be written" in one.said()) is (code != 0)
 
 
 @pytest.fixture

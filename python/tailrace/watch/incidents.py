@@ -16,7 +16,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -62,14 +61,20 @@ class Explaining:
             time.sleep(_LOOK_S)
         if not is_explained(self.out):
             return last_line(self.kept / WHY_NOT)
-        with suppress(OSError):
-            (self.kept / SAID).replace(self.out / SAID)
+        if self._said_all():
+            with suppress(OSError):
+                (self.kept / SAID).replace(self.out / SAID)
         discard(self.kept)
         return None
 
+    def _said_all(self) -> bool:
+        """Whether the process could write all that it said: the disk may have become full at the end."""
+        return not has_failed(self.kept) and (self.process is None or self.process.returncode == 0)
+
     def said(self) -> str:
         """The sentence about an explained incident, for the user."""
-        return f"{self.out}: {headline(self.out)}; see {self.out / 'report.html'}"
+        lacks = "" if (self.out / SAID).is_file() else f"; {SAID} could not be written"
+        return f"{self.out}: {headline(self.out)}; see {self.out / 'report.html'}{lacks}"
 
 
 def number_of(segment: Path) -> int:
@@ -173,7 +178,8 @@ class Page:
         words = ("incidents", "--quiet", "--", str(self._folder))
         try:
             with ExitStack() as on_error, Path(os.devnull).open("wb") as nowhere:
-                self._said = on_error.enter_context(tempfile.TemporaryFile(dir=self._folder))
+                # in memory, so that the reason is known although the disk is full
+                self._said = on_error.enter_context(os.fdopen(os.memfd_create("page"), "w+b"))
                 self._process = self._start(words, nowhere, self._said)
                 on_error.pop_all()  # `_ended` closes it
         except OSError as error:
@@ -196,7 +202,8 @@ class Page:
                 return ""
             said.seek(0)
             why_not = foreign.sentence(said.read(SAID_MAX).decode("utf-8", "replace").strip())
-        return f"the page of incidents could not be written: {late or why_not or 'its process was killed'}"
+        killed = "its process was killed" if (process.returncode or 0) < 0 else "its process gave no reason"
+        return f"the page of incidents could not be written: {late or why_not or killed}"
 
 
 LOWEST = ("nice", "-n", "19")
