@@ -50,6 +50,24 @@ def run(path: Path, **tables: pl.DataFrame) -> dataset.Dataset:
     return dataset.Dataset.open(path)
 
 
+STATES = "tasks_stopped", "tasks_runnable", "tasks_blocked"
+"""These metrics say what the threads of a server do. Many recordings do not have them."""
+
+
+class Without:
+    """A recording without some metrics."""
+
+    def __init__(self, run: Any, *metrics: str) -> None:
+        self.run, self.metrics = run, metrics
+
+    def samples(self) -> pl.LazyFrame:
+        found: pl.LazyFrame = self.run.samples()
+        return found.filter(~pl.col("metric").cast(pl.String).is_in(self.metrics))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.run, name)
+
+
 def _frame(rows: list[dict[str, Any]], table: dataset.Table) -> pl.DataFrame:
     present = {name for row in rows for name in row}
     schema = {name: dtype for name, dtype in table.schema.items() if name in present}

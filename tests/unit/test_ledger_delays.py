@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from builders import STATES, Without
 from ledgers import shares
 from plans import made
 from tailrace.dataset import Dataset
@@ -124,6 +125,8 @@ SYSTEMS = {
     "db stops": shop(stall("freeze", "db", "1.0 s")),
     "db stops while many are inside": with_long_visits(shop(stall("freeze", "db", "1.0 s"), writes=0.1)),
     "app stops": shop(stall("freeze", "app", "0.9 s")),
+    "all wait in db": shop(stall("lock", "db", "1.2 s")),
+    "a loop waits": on_a_loop(shop(stall("lock", "db", "1.2 s"))),
 }
 
 
@@ -132,19 +135,6 @@ def simulated(name: str) -> Dataset:
     folder = Path(mkdtemp(prefix="tailrace-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return made(SYSTEMS[name], folder / "run")
-
-
-class Without:
-    """A recording without some metrics."""
-
-    def __init__(self, run: Dataset, *metrics: str) -> None:
-        self.run, self.metrics = run, metrics
-
-    def samples(self) -> pl.LazyFrame:
-        return self.run.samples().filter(~pl.col("metric").cast(pl.String).is_in(self.metrics))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.run, name)
 
 
 @pytest.mark.parametrize(
@@ -169,23 +159,36 @@ def test_what_holds_up_visits_is_reported_and_right_by_simulating_without(name: 
 STOPS = "db stops", "db stops while many are inside", "app stops", "a loop stops", "db stops behind a small pool"
 
 
+@pytest.mark.parametrize("unseen", [(), STATES], ids=["threads seen", "threads unseen"])
 @pytest.mark.parametrize("name", STOPS)
-def test_a_server_that_stops_and_refuses_connections_is_no_lossy_path_and_no_lock(name: str) -> None:
-    found = shares(simulated(name))
+def test_a_server_that_stops_and_refuses_connections_is_no_lossy_path_and_no_lock(
+    name: str, unseen: tuple[str, ...]
+) -> None:
+    found = shares(Without(simulated(name), *unseen))
     assert found.get("freeze", 0.0) >= 0.9
     assert not found.keys() & {"packet-loss", "lock"}
 
 
+@pytest.mark.parametrize("unseen", [(), STATES], ids=["threads seen", "threads unseen"])
 @pytest.mark.parametrize("name", ["reports hold a loop", "reports hold a pool"])
-def test_visits_that_are_slow_by_themselves_are_no_lock_and_no_stop(name: str) -> None:
-    found = shares(simulated(name))
+def test_visits_that_are_slow_by_themselves_are_no_lock_and_no_stop(name: str, unseen: tuple[str, ...]) -> None:
+    found = shares(Without(simulated(name), *unseen))
     assert found
     assert not found.keys() & {"lock", "freeze"}
 
 
+@pytest.mark.parametrize("name", ["all wait in db", "a loop waits", "a write holds a loop once"])
+def test_a_server_whose_threads_sleep_while_it_has_visits_waits_for_a_lock(name: str) -> None:
+    run = simulated(name)
+    found = score(run, as_dict(diagnose(run)))
+    assert found.vlrt > 100
+    assert found.causes["lock"]["right"] >= 0.95 * found.vlrt
+    assert found.wrong == 0
+
+
 def test_what_one_visit_of_a_rare_kind_shows_is_no_proof_of_a_stop_or_a_lock() -> None:
     """The threads' states would show which of the two it was."""
-    found = as_dict(diagnose(simulated("a write holds a loop once")))
+    found = as_dict(diagnose(Without(simulated("a write holds a loop once"), *STATES)))
     assert {episode["cause"] for episode in found["episodes"]} == {"unknown"}
     assert all("tasks_stopped of db" in episode["findings"][4]["missing"] for episode in found["episodes"])
 

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from builders import STATES, Without
 from ledgers import shares
 from plans import made
 from systems import Slow, system
@@ -149,13 +150,14 @@ SYSTEMS["collections"]["tiers"]["app"]["heap"] = {
 
 
 def bare(run: Any) -> Changed:
-    """As in a capture: without workers, queues and pools, and without the moment when a worker took a visit."""
+    """As in a capture: without workers, queues and pools, without the moment when a worker took a visit, and without
+    what threads do."""
     known = run.topology
     nothing = {"workers": None, "backlog": None, "queue_max": None, "kind": None}
     servers = tuple(server.model_copy(update=nothing) for server in known.servers)
     unknown = pl.lit(None, pl.Int64)
     return Changed(
-        run,
+        Without(run, *STATES),
         known.model_copy(update={"servers": servers, "pools": ()}),
         lambda frame: frame.with_columns(start=unknown) if "start" in frame.collect_schema() else frame,
     )
@@ -513,7 +515,7 @@ def test_without_retries_only_the_stop_is_charged() -> None:
 
 
 def test_where_requests_are_slow_by_themselves_the_data_that_would_show_why_are_named() -> None:
-    found = diagnose(_simulated("slow by themselves"))
+    found = diagnose(Without(_simulated("slow by themselves"), *STATES))
     wanted = [episode.findings[4].missing or "" for episode in found.episodes if episode.cause == "unknown"]
     assert wanted
     assert all("tasks_runnable and tasks_blocked of" in one for one in wanted)

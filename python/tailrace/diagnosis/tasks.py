@@ -31,8 +31,13 @@ class Tasks:
     @property
     def slept(self) -> bool:
         """Return whether all threads slept for most of the time."""
-        awake = (self.stopped, self.runnable, self.blocked)
-        return all(share is not None and share < MOSTLY for share in awake)
+        states = (self.stopped, self.runnable, self.blocked)
+        return all(share is not None and share < MOSTLY for share in states)
+
+    @property
+    def awake(self) -> bool:
+        """Return whether a thread is known to have run, or to have waited for a CPU or a disk, for most of the time."""
+        return any(share is not None and share >= MOSTLY for share in (self.runnable, self.blocked))
 
 
 def of(view: View, server: str, times: Times) -> Tasks | None:

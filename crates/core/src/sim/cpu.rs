@@ -46,6 +46,14 @@ pub struct Cpus {
     next: Next,
 }
 
+/// How many threads are in each state. One that accepts connections sleeps while it has nothing to do.
+#[derive(Default)]
+pub struct Threads {
+    pub stopped: usize,
+    pub runnable: usize,
+    pub blocked: usize,
+}
+
 impl Cpus {
     pub fn new(nodes: &[plan::Node], groups: &[plan::Group]) -> Self {
         let nodes = nodes.iter().map(|node| Node {
@@ -74,6 +82,30 @@ impl Cpus {
 
     pub fn runnable(&self, group: u32) -> usize {
         self.groups[group as usize].runnable()
+    }
+
+    /// The threads of a group that do not sleep. A group that stands still for `memory` waits in the kernel.
+    pub fn threads(&self, group: u32, memory: bool) -> Threads {
+        let g = &self.groups[group as usize];
+        let working = g.working();
+        if g.frozen > 0 && memory {
+            return Threads {
+                blocked: working.max(1),
+                ..Threads::default()
+            };
+        }
+        if g.frozen > 0 {
+            return Threads {
+                stopped: working + 1,
+                ..Threads::default()
+            };
+        }
+        let blocked = (working as f64 * self.nodes[g.node as usize].blocked).ceil() as usize;
+        Threads {
+            runnable: working - blocked,
+            blocked,
+            stopped: 0,
+        }
     }
 
     /// The group with the next event, and its time; recomputes rates that have changed.

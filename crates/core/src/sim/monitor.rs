@@ -133,6 +133,7 @@ impl<S: Sink> Sim<'_, S> {
                 self.put(place, "cpu_throttled", throttled);
             }
             self.put(place, "run_queue", self.cpus.runnable(i as u32) as f64);
+            self.sample_threads(i, place);
             if let Some(paged) = self.paged(i) {
                 let before = std::mem::replace(&mut self.monitor.groups[i].paged, paged);
                 let waited = (paged - before) as f64;
@@ -140,6 +141,16 @@ impl<S: Sink> Sim<'_, S> {
                 self.put(place, "major_faults", waited / FAULT);
             }
         }
+    }
+
+    /// The threads of a group by what they do now. Threads without a job sleep, and a stop also stops those.
+    fn sample_threads(&mut self, group: usize, place: u32) {
+        let threads = self
+            .cpus
+            .threads(group as u32, self.waits_for_memory(group));
+        self.put(place, "tasks_stopped", threads.stopped as f64);
+        self.put(place, "tasks_runnable", threads.runnable as f64);
+        self.put(place, "tasks_blocked", threads.blocked as f64);
     }
 
     fn sample_nodes(&mut self, dt: f64) {

@@ -291,7 +291,7 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     for begin, end, _ in still:
         kept[begin:end] = 1.0
     rest = np.where((rest >= LEAST_LOSS) & ~_waits(seen, account, server, free), np.clip(rest, 0.0, 1.0), 0.0) * kept
-    for cause, part in _names(seen, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
+    for cause, part in _names(seen, account.recorded, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
         # If a server used no CPU, samples show that it was slow.
         took = part if cause in (freeze.CAUSE, lock.CAUSE) else part * sure
         if took.any():
@@ -332,21 +332,30 @@ def _waits(seen: Seen, account: Account, server: str, free: Shares) -> NDArray[n
     return np.asarray(lacks & (seen.view.own_queue(server, middles) < seen.view.stays[server].queue(middles)))
 
 
-def _names(seen: Seen, server: str, rest: Shares, left: Shares) -> dict[str, Shares]:
+def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shares) -> dict[str, Shares]:
     """Name the cause of the rest. A server that lacked capacity while it used no CPU was stopped. If it used a little,
-    it slept, and all of it waited for a lock. It lacked all that was `left` to it."""
+    if it took a visit, or if its threads slept, all of it waited for a lock. It lacked all that was `left` to it."""
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own:
         return {UNKNOWN: rest}
-    lacks = rest >= MOST
-    unused = lacks & seen.unused(own[0]) & ~_may_lack_a_cpu(seen, server) & ~turns.may_wait(seen, server)
+    lacks, stopped = rest >= MOST, freeze.stopped(seen, server)
+    unused = seen.unused(own[0]) & ~_may_lack_a_cpu(seen, server)
+    # Samples show only at moments whether threads were stopped. The rest of such a stop is left over at its edges.
+    unused &= lacks & ~turns.may_wait(seen, server) if stopped is None else lacks | (stopped.share > 0.0)
     still, slept = np.zeros(len(rest), dtype=bool), np.zeros(len(rest), dtype=bool)
     for begin, end in _stretches(unused, JOINED):
         steps = np.arange(begin, end)
-        if len(steps) * STEP_NS >= own[0].interval_ns and not _slept(seen, server, steps[unused[begin:end]]):
-            # The samples at its edges also contain what it used before and after, but while it stood still none left.
-            around = _without_answers(seen, server, begin, end, blur(own[0]))
+        if len(steps) * STEP_NS < own[0].interval_ns:
+            continue
+        # The samples at its edges also contain what it used before and after, but while it stood still none left.
+        around = _without_answers(seen, server, begin, end, blur(own[0]))
+        states = tasks.of(seen.view, server, seen.steps.middles[steps[unused[begin:end]]])
+        if stopped is None:
             (slept if freeze.ran(seen, own[0], begin, end) else still)[around] |= lacks[around]
+        elif stopped.share[begin:end].mean() >= MOST:
+            still[around] |= lacks[around]
+        elif states is not None and not states.awake and _has_work(seen, recorded, server, begin, end):
+            slept[around] |= lacks[around]
     full = seen.at(own[0]) >= AT_WORK * own[0].capacity
     inside = seen.view.own_queue(server, seen.steps.middles)
     at_work = _resolved(seen, own[0], full & ~still & (inside > 1))
@@ -382,10 +391,15 @@ def _without_answers(seen: Seen, server: str, begin: int, end: int, most: int) -
     return slice(first, last)
 
 
-def _slept(seen: Seen, server: str, most: Times) -> bool:
-    """Return whether its threads waited for something in these steps, instead of being stopped."""
-    found = tasks.of(seen.view, server, seen.steps.middles[most])
-    return found is not None and found.slept
+def _has_work(seen: Seen, recorded: Recorded, server: str, begin: int, end: int) -> bool:
+    """Return whether a server whose threads sleep in the steps [begin, end) has a visit that it usually answers sooner,
+    and that does not wait for a worker. It was taken, or the server is an event loop, which takes what comes."""
+    here = np.flatnonzero(recorded.server == recorded.number[server])
+    since = recorded.arrival[here] if limits.is_event_loop(seen.view, server) else recorded.taken[here]
+    inside = here[(since < end * STEP_NS) & (recorded.departure[here] > begin * STEP_NS)]
+    groups = recorded.group[inside]
+    usually = {group: np.median(recorded.own_ns[here[recorded.group[here] == group]]) for group in np.unique(groups)}
+    return bool((recorded.own_ns[inside] > lock.QUICK * np.array([usually[group] for group in groups])).any())
 
 
 def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:

@@ -111,6 +111,8 @@ class Recorded:
     """This is the number of workers of each server, or 0 where it is not known."""
     bytes: NDArray[np.uint64]
     """Each visit and its answer have so many bytes, or 0 where they are not recorded."""
+    taken: Times
+    """This is when a worker took the visit, or `NEVER` where that was not recorded. `start` is inferred from it."""
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -221,6 +223,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
         counts,
         rows["bytes"].to_numpy(),
+        _taken(rows, steps),
     )
     return orphans.joined(found)
 
@@ -301,6 +304,13 @@ def _start(rows: pl.DataFrame, server: Numbers, counts: Numbers) -> Times:
             known = rows["start"][here].fill_null(NEVER).to_numpy()
             start[here] = taken(arrival[here], departure[here], count, known)
     return start
+
+
+def _taken(rows: pl.DataFrame, steps: Steps) -> Times:
+    """Return when workers took the visits, as far as that was recorded. A request that never became a visit has its end
+    there, and was not taken."""
+    known = rows["start"].is_not_null() & (rows["start"] < rows["departure"])
+    return np.where(known.to_numpy(), steps.shortened(rows["start"].fill_null(0).to_numpy()), NEVER)
 
 
 def _names(view: View, rows: pl.DataFrame) -> Names:

@@ -115,6 +115,10 @@ impl<S: Sink> Sim<'_, S> {
         Some(paging.waited + paging.since.map_or(0, |since| self.now - since))
     }
 
+    pub(in super::super) fn waits_for_memory(&self, group: usize) -> bool {
+        self.causes.paging[group].is_some_and(|paging| paging.since.is_some())
+    }
+
     /// A recorded capacity takes its next value; returns how long it lasts.
     pub(super) fn capacity_changes(&mut self, number: u32) -> i64 {
         let capacity = &self.plan.capacities[number as usize];

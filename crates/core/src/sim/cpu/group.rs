@@ -221,6 +221,11 @@ impl Group {
         }
     }
 
+    /// Jobs that run or would run: during a collection, only those of the collector.
+    pub fn working(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// Whether a collector works, or would work if the group were not stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()

@@ -47,6 +47,29 @@ fn an_injected_stall_takes_exactly_its_share() {
     }
 }
 
+#[test]
+fn the_states_of_threads_are_sampled() {
+    let states = |effect: Value| {
+        let mut plan = stalled(effect);
+        plan["sample"] = json!(50 * MS);
+        let rows = run(&plan).1;
+        ["tasks_stopped", "tasks_runnable", "tasks_blocked"].map(|metric| {
+            let during = rows.samples.iter().filter(|s| {
+                s.place == 0 && s.metric == metric && (250 * MS..600 * MS).contains(&s.time)
+            });
+            let values: Vec<f64> = during.map(|s| s.value).collect();
+            assert!(values == [values[0]; 7], "{metric} {values:?}");
+            values[0]
+        })
+    };
+    let slow = json!({"slow": {"group": 0, "left": 0.25}});
+    assert_eq!(states(slow), [0.0, 1.0, 0.0]);
+    assert_eq!(states(json!({"freeze": {"group": 0}})), [2.0, 0.0, 0.0]);
+    assert_eq!(states(json!({"memory": {"group": 0}})), [0.0, 0.0, 1.0]);
+    let waits = json!({"iowait": {"node": 0, "blocks": 1.0}});
+    assert_eq!(states(waits), [0.0, 0.0, 1.0]);
+}
+
 /// A visit of 300 ms is at work at 200 ms; then one comes on a new connection.
 #[test]
 fn a_restarted_server_ends_its_visits_and_takes_up_no_other() {

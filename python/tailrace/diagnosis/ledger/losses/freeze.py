@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import Series
@@ -20,12 +22,17 @@ WOKEN_NS = 5 * MICROSECOND
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    return most(seen.recorded(server, "freeze"), *(_stopped(seen, one) for one in seen.view.series(server, METRICS[1])))
+    return most(seen.recorded(server, "freeze"), stopped(seen, server))
 
 
-def _stopped(seen: Seen, threads: Series) -> Loss:
-    """Return the time in which threads were stopped by a signal or a debugger."""
-    return Loss((seen.at(threads) >= 1.0).astype(float), blur(threads))
+def stopped(seen: Seen, server: str) -> Loss | None:
+    """Return the time in which a signal or a debugger may have stopped threads, or None if that was not sampled. A
+    sample shows one moment: a stop may have begun after the one before, and may have lasted until the one after."""
+    for threads in seen.view.series(server, METRICS[1])[:1]:
+        steps = blur(threads)
+        until_next = np.convolve(seen.at(threads) >= 1.0, np.ones(steps + 1))[: len(seen.steps)] > 0.0
+        return Loss(until_next.astype(float), steps)
+    return None
 
 
 def ran(seen: Seen, own: Series, first: int, last: int) -> bool:

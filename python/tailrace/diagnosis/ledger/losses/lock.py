@@ -152,8 +152,10 @@ def _is_full(seen: Seen, server: str, begin: int, end: int) -> bool:
 def is_all_left(view: View, server: str) -> bool:
     """Return whether a server whose threads sleep, and whose waits for disk and memory are known, can only wait for
     something inside it."""
-    recorded = all(view.series(server, metric) for metric in ("psi_io", "psi_memory"))
-    return recorded and _calls_are_seen(view, server)
+    recorded = view.series(server, "tasks_blocked") or all(
+        view.series(server, f"psi_{one}") for one in ("io", "memory")
+    )
+    return bool(recorded) and _calls_are_seen(view, server)
 
 
 def missing(view: View, server: str) -> str | None:
