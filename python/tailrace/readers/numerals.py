@@ -39,10 +39,12 @@ _REMOVED = {
     ",": str.maketrans({",": ".", **dict.fromkeys([*_SPACES, *_APOSTROPHES, "."])}),
     ".": str.maketrans(dict.fromkeys([*_SPACES, *_APOSTROPHES, ","])),
 }
-_UNUSUAL = re.compile(rf"\d[,{_APOSTROPHES}{_SPACES}]+\d|%|\u2212")
+_UNUSUAL = re.compile(rf"\d[,{_APOSTROPHES}{_SPACES[1:]}]+\d|\d \d{{3}}(?!\d)|%|\u2212")
 _AMONG_COMMAS = re.compile(
     rf"\"[+\-\u2212]?\d[\d.]*[,{_APOSTROPHES}{_SPACES}]\d|\d[{_APOSTROPHES}{_SPACES[1:]}]\d|\d ?%|\u2212\d"
 )
+_SIGNS = f'{_APOSTROPHES}{_SPACES[1:]}%"\u2212'
+"""One of these is in each text with such a number, or a comma or space where the delimiter is no comma."""
 _LONGEST = 40
 
 
@@ -53,8 +55,9 @@ def unusual(text: str) -> bool:
 
 def may_be_local(source: Source, delimiter: str) -> bool:
     """Whether any text of a table has a number with such signs. In a table with commas, only quotes can hide them."""
-    signs = _AMONG_COMMAS if delimiter == "," else _UNUSUAL
-    return any(signs.search(block) for _, block in source.line_blocks(Found()))
+    form, signs = (_AMONG_COMMAS, _SIGNS) if delimiter == "," else (_UNUSUAL, f"{_SIGNS} ,")
+    blocks = (block for _, block in source.line_blocks(Found()))
+    return any(any(sign in block for sign in signs) and form.search(block) for block in blocks)
 
 
 @dataclass
