@@ -65,3 +65,19 @@ def test_visits_of_a_server_without_its_calls_are_left_out() -> None:
     run = read(("traces", "log"))
     assert set(run.visits().collect().get_column("server").cast(pl.String).unique()) == {"app", "db"}
     assert any("80 visits of web were left out" in note for note in run.manifest.notes)
+
+
+STOPPED = {"log": "web=full-cpu.log.gz", "jtl": "web=full-cpu.jtl.gz"}
+
+
+@pytest.mark.parametrize("chosen", [("log",), ("jtl",), ("jtl", "log"), ("log", "jtl")], ids="+".join)
+def test_a_load_test_and_a_log_of_one_system_do_not_contradict_each_other(chosen: tuple[str, ...]) -> None:
+    files = [STOPPED[one].replace("=", f"={HERE}/") for one in chosen]
+    run = readers.read(*files, servers={"web": "127.0.0.11:8081", "app": "127.0.0.12:8090"})
+    found = diagnose(run)
+    assert (found.requests, found.vlrt) == (720, 45)
+    assert {row.dropper for row in found.summary} <= {"app", None}
+    # The visits of the log belong to no request of the clients, and one lost attempt finds none by its times.
+    dropped = sum(row.vlrt for row in found.summary if row.dropper == "app")
+    assert dropped == (0 if chosen == ("jtl",) else 45 if chosen == ("log",) else 44)
+    assert not any(" differ " in note for note in run.manifest.notes)
