@@ -54,8 +54,9 @@ PAIRS = 1_000_000
 groups means each pair of their servers."""
 EXPORT_BYTES = 16 << 30
 """Of all messages in a capture that is written."""
-SCORED_BYTES = 256 * MIB
-"""Of the tables of a system that `score` simulates: some ten million visits."""
+SCORED_BYTES, SCORED_TIMES = 256 * MIB, 2
+"""Of the tables of a system that `score` simulates: some ten million visits, or so many times the run's own, if that is
+more. A run that is there fits on this machine, and without a trouble its system serves a little more."""
 SCORED_LONGER, SCORED_LONGER_NS = 10, 60 * 10**9
 """How much longer than a run the experiment may last that made it: so many times, and so much besides. A run lacks the
 ramp of its experiment."""

@@ -31,11 +31,25 @@ def test_an_experiment_that_lasts_far_longer_than_its_run_is_refused(tmp_path: P
         judging.score(run, told)
 
 
-def test_a_system_whose_tables_grow_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_whose_tables_grow_too_large_is_refused() -> None:
     table = removing.complete(
         {**MADE, "duration": "60 s", "workloads": {"w": {"clients": 2000, "think": "100 ms", "interaction": "page"}}}
     )
     assert without.vlrt_of(removing.complete(MADE), 950_000_000) == 0
-    monkeypatch.setattr(without, "SCORED_BYTES", 1)
     with pytest.raises(UsageError, match="the tables of its experiment have more than"):
-        without.vlrt_of(table, 950_000_000)
+        without.vlrt_of(table, 950_000_000, most=1)
+
+
+def test_a_large_run_may_be_simulated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sim.simulate(from_table(MADE), tmp_path / "run")
+    run = Dataset.open(tmp_path / "run")
+    told = {**as_dict(diagnose(run)), "threshold_ns": 1}
+    monkeypatch.setattr(judging, "SCORED_BYTES", 1)
+    assert without.held(run.path) > 0
+    assert judging.score(run, told).vlrt > 0
+
+
+def test_a_file_that_claims_to_be_long_allows_no_large_simulation(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    assert without.held(tmp_path) < 1 << 20

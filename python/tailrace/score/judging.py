@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from tailrace.bounds import SCORED_LONGER, SCORED_LONGER_NS
+from tailrace.bounds import SCORED_BYTES, SCORED_LONGER, SCORED_LONGER_NS, SCORED_TIMES
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError
 from tailrace.experiment import from_table
@@ -47,7 +47,8 @@ def by_removing(run: Dataset, told: Told, truth: str | PathLike[str], table: Map
 
     counts = figures.causes_of(told["episodes"])
     vlrt = without.count(run, told["threshold_ns"])
-    credit = without.credit(removing.complete(table), vlrt, counts, told["threshold_ns"])
+    most = max(SCORED_BYTES, SCORED_TIMES * without.held(run.path))
+    credit = without.credit(removing.complete(table), vlrt, counts, told["threshold_ns"], most)
     return _compared(run, told, vlrt, [(counts, credit)], stalls.read(truth, run.topology))
 
 

@@ -33,12 +33,12 @@ from tailrace.units import format_bytes
 Left = Callable[[frozenset[str]], int]
 
 
-def credit(table: Table, n: int, told: Iterable[str], threshold_ns: int) -> dict[str, int]:
+def credit(table: Table, n: int, told: Iterable[str], threshold_ns: int, most: int = SCORED_BYTES) -> dict[str, int]:
     """Trouble → the number of the n VLRT for which it may be reported; `table` is complete. The balancer and the limits
-    are removed only if `told` names them."""
+    are removed only if `told` names them. `most` bounds the tables of a simulated system, in bytes."""
 
     def left(gone: frozenset[str]) -> int:
-        return vlrt_of(removing.without(table, gone), threshold_ns)
+        return vlrt_of(removing.without(table, gone), threshold_ns, most)
 
     return shared_out(n, removing.troubles(table), set(told), left) if n else {}
 
@@ -62,17 +62,26 @@ def shared_out(n: int, troubles: Iterable[str], told: set[str], left: Left) -> d
     return found
 
 
-def vlrt_of(table: Table, threshold_ns: int) -> int:
+def vlrt_of(table: Table, threshold_ns: int, most: int = SCORED_BYTES) -> int:
     with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
-        sim.simulate(from_table(table), Path(folder) / "run", progress=lambda _done, _whole: _check_size(Path(folder)))
+
+        def check_size(_done: int, _whole: int) -> None:
+            if size(Path(folder)) > most:
+                found = f"the tables of its experiment have more than {format_bytes(most)}"
+                raise UsageError(found, where=truth.FILE, advice="docs/reference/limits.md lists what is simulated")
+
+        sim.simulate(from_table(table), Path(folder) / "run", progress=check_size)
         return count(Dataset.open(Path(folder) / "run"), threshold_ns)
 
 
-def _check_size(folder: Path) -> None:
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    if size > SCORED_BYTES:
-        found = f"the tables of its experiment have more than {format_bytes(SCORED_BYTES)}"
-        raise UsageError(found, where=truth.FILE, advice="docs/reference/limits.md lists what is simulated")
+def size(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def held(folder: Path) -> int:
+    """Return the bytes of all files in a folder that are on the disk: a file may claim to be longer."""
+    return sum(min(of.st_size, of.st_blocks * 512) for of in (path.lstat() for path in folder.rglob("*")))
 
 
 def count(run: Dataset, threshold_ns: int) -> int:
