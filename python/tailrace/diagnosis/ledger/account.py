@@ -39,7 +39,7 @@ from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import AT_WORK, Series
-from tailrace.diagnosis.spans import where
+from tailrace.diagnosis.spans import overlap, spans, where
 from tailrace.diagnosis.waiting import per_second
 from tailrace.units import MILLISECOND, SECOND
 
@@ -334,15 +334,16 @@ def _waits(seen: Seen, account: Account, server: str, free: Shares) -> NDArray[n
 
 def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shares) -> dict[str, Shares]:
     """Name the cause of the rest. A server that lacked capacity while it used no CPU was stopped. If it used a little,
-    if it took a visit, or if its threads slept, all of it waited for a lock. It lacked all that was `left` to it."""
+    or if its threads slept although it had work, all of it waited for a lock. It lacked all that was `left` to it."""
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own:
         return {UNKNOWN: rest}
     lacks, stopped = rest >= MOST, freeze.stopped(seen, server)
     unused = seen.unused(own[0]) & ~_may_lack_a_cpu(seen, server)
-    # Samples show only at moments whether threads were stopped. The rest of such a stop is left over at its edges.
+    # What stopped threads show is charged already. The rest of such a stop is at its edges, between two samples.
     unused &= lacks & ~turns.may_wait(seen, server) if stopped is None else lacks | (stopped.share > 0.0)
     still, slept = np.zeros(len(rest), dtype=bool), np.zeros(len(rest), dtype=bool)
+    late = np.zeros(len(rest), dtype=bool) if stopped is None else _late(seen, recorded, server)
     for begin, end in _stretches(unused, JOINED):
         steps = np.arange(begin, end)
         if len(steps) * STEP_NS < own[0].interval_ns:
@@ -354,7 +355,7 @@ def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shar
             (slept if freeze.ran(seen, own[0], begin, end) else still)[around] |= lacks[around]
         elif stopped.share[begin:end].mean() >= MOST:
             still[around] |= lacks[around]
-        elif states is not None and not states.awake and _has_work(seen, recorded, server, begin, end):
+        elif states is not None and not states.awake and late[begin:end].any():
             slept[around] |= lacks[around]
     full = seen.at(own[0]) >= AT_WORK * own[0].capacity
     inside = seen.view.own_queue(server, seen.steps.middles)
@@ -391,15 +392,15 @@ def _without_answers(seen: Seen, server: str, begin: int, end: int, most: int) -
     return slice(first, last)
 
 
-def _has_work(seen: Seen, recorded: Recorded, server: str, begin: int, end: int) -> bool:
-    """Return whether a server whose threads sleep in the steps [begin, end) has a visit that it usually answers sooner,
-    and that does not wait for a worker. It was taken, or the server is an event loop, which takes what comes."""
-    here = np.flatnonzero(recorded.server == recorded.number[server])
-    since = recorded.arrival[here] if limits.is_event_loop(seen.view, server) else recorded.taken[here]
-    inside = here[(since < end * STEP_NS) & (recorded.departure[here] > begin * STEP_NS)]
-    groups = recorded.group[inside]
-    usually = {group: np.median(recorded.own_ns[here[recorded.group[here] == group]]) for group in np.unique(groups)}
-    return bool((recorded.own_ns[inside] > lock.QUICK * np.array([usually[group] for group in groups])).any())
+def _late(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.bool_]:
+    """Return the steps in which a server had a visit that it usually answers sooner, and that did not wait for a
+    worker: it was taken, or the server is an event loop, which takes what comes."""
+    late = lock.late(recorded, np.flatnonzero(recorded.server == recorded.number[server]))
+    since = recorded.arrival[late] if limits.is_event_loop(seen.view, server) else recorded.taken[late]
+    until = recorded.departure[late]
+    times = np.stack([since, until], axis=1)[since < until]
+    edges = recorded.steps.edges
+    return np.asarray(overlap(spans(times), edges[:-1], edges[1:]) > 0)
 
 
 def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:

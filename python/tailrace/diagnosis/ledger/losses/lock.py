@@ -149,6 +149,15 @@ def _is_full(seen: Seen, server: str, begin: int, end: int) -> bool:
     return False
 
 
+def late(recorded: Recorded, visits: Times) -> Times:
+    """Return those of the visits that took much longer than is usual for their kind."""
+    _, number, counts = np.unique(recorded.group[visits], return_inverse=True, return_counts=True)
+    took = recorded.own_ns[visits]
+    ordered = took[np.lexsort((took, number))]
+    usual = ordered[np.cumsum(counts) - counts + (counts - 1) // 2]
+    return np.asarray(visits[took > QUICK * usual[number]])
+
+
 def is_all_left(view: View, server: str) -> bool:
     """Return whether a server whose threads sleep, and whose waits for disk and memory are known, can only wait for
     something inside it."""
