@@ -79,3 +79,22 @@ def test_a_number_that_no_counter_has_is_no_busy_disk_and_no_idle_cpu(tmp_path: 
     assert values(tmp_path / "x.lp", "disk_busy") == [(T + 2 * SECOND, 0.25)]
     assert values(tmp_path / "x.lp", "cpu_busy") == [(T, 0.1), (T + 2 * SECOND, 0.2)]
     assert readers.read(tmp_path / "x.lp").lost() == {"x.lp: samples without a usable time, name or value": 2}
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_csv_of_the_first_version(tmp_path: Path, grouped: bool) -> None:
+    """`influx -format csv` repeats the columns for each measurement, and with a group has its tags in one column."""
+    tags = ('"cpu=cpu-total,host=app1",', "") if grouped else ("", ",cpu-total,app1")
+    head = "name,tags,time" if grouped else "name,time,cpu,host"
+    lines = [f"{head},usage_idle,usage_iowait,usage_steal"]
+    lines += [f"cpu,{tags[0]}{1_795_193_341 + i}000000000{tags[1]},75,5,0" for i in range(3)]
+    lines += ["", "name,time,host,context_switches"]
+    lines += [f"kernel,{1_795_193_341 + i}000000000,app1,{4000 * i}" for i in range(3)]
+    path = tmp_path / "influx.csv"
+    path.write_text("\n".join(lines) + "\n")
+    run = readers.read(path)
+    assert not run.lost()
+    found = run.samples().with_columns(pl.col("place", "metric").cast(pl.String)).collect()
+    values = {key: part["value"].to_list() for key, part in found.group_by("place", "metric")}
+    assert values["app1", "cpu_busy"] == pytest.approx([0.2] * 3)
+    assert values["app1", "context_switches"] == [4000.0, 4000.0]

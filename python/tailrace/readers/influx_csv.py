@@ -7,7 +7,8 @@
 ,result,table,_start,_stop,_time,_value,_field,_measurement,host
 ,,0,2026-11-20T16:00:00Z,2026-11-20T17:00:00Z,2026-11-20T16:49:01Z,4711,context_switches,kernel,app1
 ```
-A file has several tables, each with its own header. A row is one field; after `pivot()` the fields are columns.
+A file has several tables, each with its own header. A row is one field; after `pivot()` the fields are columns, as
+in what InfluxDB 1 prints (`influx -format csv`): `name,time,cpu,host,usage_idle,…`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tailrace.readers.source import Found, Source
 Point = tuple[str, Mapping[str, str], Mapping[str, float], str]
 """Measurement, tags, fields, time."""
 
-HEAD = re.compile(r"\A\ufeff?\s*(?:#(?:datatype|group|default),|,result,table,|,error,reference)")
+HEAD = re.compile(r"\A\ufeff?\s*(?:#(?:datatype|group|default),|,result,table,|,error,reference|name,(?:tags,)?time,)")
 REFUSED = "InfluxDB reported an error"
 _OWN = frozenset({"", "result", "table"})
 _NUMBERS = frozenset({"double", "long", "unsignedLong"})
@@ -51,7 +52,8 @@ class _Table:
             self.defaults = row
 
     def is_header(self, row: list[str]) -> bool:
-        return self.opened or {"_time", "_measurement"} <= set(row) or row[1:3] == ["error", "reference"]
+        first = row[0].lstrip("\ufeff") == "name" and "time" in row[1:3]
+        return self.opened or first or {"_time", "_measurement"} <= set(row) or row[1:3] == ["error", "reference"]
 
     def of(self, row: list[str]) -> dict[str, str]:
         """The cells by the names of their columns; those that are empty have the default of the column."""
@@ -94,9 +96,21 @@ def points(source: Source, found: Found) -> Iterator[Point]:
             found.lose(f"moments of a CPU without all of {', '.join(sorted(_SHARES_OF_CPU))}", 1)
 
 
+def _of_first_version(cells: Mapping[str, str]) -> Point | None:
+    """A row of InfluxDB 1: tags and fields are columns, and numbers are fields. Tags of a group are in one column."""
+    free = {name: cell for name, cell in cells.items() if name not in ("name", "time", "tags") and cell}
+    numbers = {name: value for name, text in free.items() if (value := number(text)) is not None}
+    tags = {name: cell for name, cell in free.items() if name not in numbers}
+    grouped = (pair.partition("=") for pair in cells.get("tags", "").split(",") if "=" in pair)
+    tags |= {name: cell for name, _, cell in grouped}
+    return (cells["name"], tags, numbers, cells["time"]) if cells.get("time") and numbers else None
+
+
 def _point(table: _Table, cells: Mapping[str, str]) -> Point | None:
     measurement, time, field = cells.get("_measurement"), cells.get("_time"), cells.get("_field")
     free = [name for name in cells if name not in _OWN and not name.startswith("_")]
+    if "_measurement" not in cells and "name" in cells:
+        return _of_first_version(cells)
     if field is not None:
         names, values = {}, {field: cells.get("_value", "")} if table.numeric("_value") else {}
     else:
