@@ -69,7 +69,7 @@ impl Machines {
         Machines::of(joined, loopback, names)
     }
 
-    fn of(mut joined: Joined, loopback: Vec<bool>, names: &Names) -> Machines {
+    fn of(mut joined: Joined<'_>, loopback: Vec<bool>, names: &Names) -> Machines {
         let at_loopback = |host: u32| loopback.get(host as usize).copied().unwrap_or(false);
         let hosts: Vec<u32> = (0..names.hosts.len() as u32)
             .map(|host| joined.called(Node::Host(host)).unwrap_or(host))
@@ -175,18 +175,21 @@ enum Node {
 }
 
 /// Hosts and servers, joined if they are on one machine.
-struct Joined {
-    hosts: usize,
+struct Joined<'a> {
+    names: &'a Names,
     parents: Vec<usize>,
+    /// Whether another host or server was joined with it.
+    with_others: Vec<bool>,
     loopback: Vec<bool>,
 }
 
-impl Joined {
-    fn new(names: &Names) -> Joined {
-        let hosts = names.hosts.len();
+impl<'a> Joined<'a> {
+    fn new(names: &'a Names) -> Joined<'a> {
+        let nodes = names.hosts.len() + names.server_hosts.len();
         Joined {
-            hosts,
-            parents: (0..hosts + names.server_hosts.len()).collect(),
+            names,
+            parents: (0..nodes).collect(),
+            with_others: vec![false; nodes],
             loopback: names.hosts.iter().map(|host| is_loopback(host)).collect(),
         }
     }
@@ -194,7 +197,7 @@ impl Joined {
     fn index(&self, node: Node) -> usize {
         match node {
             Node::Host(host) => host as usize,
-            Node::Server(server) => self.hosts + server as usize,
+            Node::Server(server) => self.names.hosts.len() + server as usize,
         }
     }
 
@@ -216,14 +219,22 @@ impl Joined {
         let (a, b) = (self.index(a), self.index(b));
         if let (Some(a), Some(b)) = (self.root(a), self.root(b)) {
             self.parents[a.max(b)] = a.min(b);
+            self.with_others[a.min(b)] |= a != b;
         }
     }
 
-    /// The outer host that names a machine, if it has one.
+    /// The host that names a machine, if there is evidence of one: its outer host, or the address of its first server
+    /// if all its servers are at loopback addresses.
     fn called(&mut self, node: Node) -> Option<u32> {
         let at = self.index(node);
         let root = self.root(at)?;
-        let outer = root < self.hosts && !self.loopback.get(root).copied().unwrap_or(true);
-        outer.then_some(root as u32)
+        match root.checked_sub(self.names.hosts.len()) {
+            Some(server) if self.with_others[root] => self.names.server_hosts.get(server).copied(),
+            Some(_) => None,
+            None => {
+                let outer = !self.loopback.get(root).copied().unwrap_or(true);
+                outer.then_some(root as u32)
+            }
+        }
     }
 }

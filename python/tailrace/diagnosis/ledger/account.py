@@ -355,7 +355,7 @@ def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shar
             (slept if freeze.ran(seen, own[0], begin, end) else still)[around] |= lacks[around]
         elif stopped.share[begin:end].mean() >= MOST:
             still[around] |= lacks[around]
-        elif states is not None and not states.awake and late[begin:end].any():
+        elif states is not None and not states.awake and late[begin:end].mean() >= MOST:
             slept[around] |= lacks[around]
     full = seen.at(own[0]) >= AT_WORK * own[0].capacity
     inside = seen.view.own_queue(server, seen.steps.middles)
@@ -394,13 +394,15 @@ def _without_answers(seen: Seen, server: str, begin: int, end: int, most: int) -
 
 def _late(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.bool_]:
     """Return the steps in which a server had a visit that it usually answers sooner, and that did not wait for a
-    worker: it was taken, or the server is an event loop, which takes what comes."""
-    late = lock.late(recorded, np.flatnonzero(recorded.server == recorded.number[server]))
-    since = recorded.arrival[late] if limits.is_event_loop(seen.view, server) else recorded.taken[late]
-    until = recorded.departure[late]
-    times = np.stack([since, until], axis=1)[since < until]
+    connection or for a worker: it was taken, or the server is an event loop, which takes what comes."""
+    here = np.flatnonzero(recorded.server == recorded.number[server])
+    since = (recorded.arrival if limits.is_event_loop(seen.view, server) else recorded.taken)[here]
+    known = since < recorded.departure[here]
+    here, since = here[known], since[known]
+    late = lock.late(recorded, here, since)
+    times = np.stack([since, recorded.departure[here]], axis=1)[late]
     edges = recorded.steps.edges
-    return np.asarray(overlap(spans(times), edges[:-1], edges[1:]) > 0)
+    return np.asarray((overlap(spans(times), edges[:-1], edges[1:]) > 0) & ~lock.no_connection(seen, server))
 
 
 def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:

@@ -157,3 +157,18 @@ fn a_machine_may_have_several_outer_addresses() {
     assert_eq!(edges(&report), [("web", "app"), ("web again", "app")]);
     assert_eq!(report.requests, 120);
 }
+
+#[test]
+fn servers_at_several_loopback_addresses_are_on_one_machine_if_they_call_each_other() {
+    let hosts = ["127.0.0.11", "127.0.0.12", "10.0.0.7", "127.0.0.13"];
+    let servers = [("web", 0), ("app", 1), ("other", 3)];
+    let names = placed(&servers, &hosts);
+    // The web server calls from its own address, or from one that no server listens at.
+    for caller in [0, 3] {
+        let (_, report) = link(chains(60, &[(0, CLIENT), (1, caller)]), &names);
+        assert_eq!(edges(&report), [("web", "app")]);
+        assert_eq!(report.requests, 60);
+    }
+    let (_, report) = link(chains(2, &[(0, CLIENT), (1, 0)]), &names);
+    assert_eq!((edges(&report), report.requests), (vec![], 4), "chance");
+}

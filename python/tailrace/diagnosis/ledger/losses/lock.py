@@ -13,6 +13,7 @@ have a call open. `turns` finds visits that waited in an event loop, where nobod
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import turns
@@ -149,13 +150,22 @@ def _is_full(seen: Seen, server: str, begin: int, end: int) -> bool:
     return False
 
 
-def late(recorded: Recorded, visits: Times) -> Times:
-    """Return those of the visits that took much longer than is usual for their kind."""
+def late(recorded: Recorded, visits: Times, since: Times) -> NDArray[np.bool_]:
+    """Return which of the visits took much longer than is usual for their kind, from `since` on and without calls."""
+    took = recorded.own_ns[visits] - (since - recorded.arrival[visits])
     _, number, counts = np.unique(recorded.group[visits], return_inverse=True, return_counts=True)
-    took = recorded.own_ns[visits]
     ordered = took[np.lexsort((took, number))]
     usual = ordered[np.cumsum(counts) - counts + (counts - 1) // 2]
-    return np.asarray(visits[took > QUICK * usual[number]])
+    return np.asarray(took > QUICK * usual[number])
+
+
+def no_connection(seen: Seen, server: str) -> NDArray[np.bool_]:
+    """Return the steps in which visits of a server may have waited for a connection to call another one."""
+    for waiting in seen.view.series(server, "pool_waiting")[:1]:
+        return np.asarray(seen.at(waiting) >= 1.0)
+    names = seen.view.topology.names_of(server)
+    pooled = any(pool.caller in names for pool in seen.view.topology.pools)
+    return np.full(len(seen.steps), pooled)
 
 
 def is_all_left(view: View, server: str) -> bool:
