@@ -186,6 +186,20 @@ def test_a_server_whose_threads_sleep_while_it_has_visits_waits_for_a_lock(name:
     assert found.wrong == 0
 
 
+class Stopped(Without):
+    """Its samples say that the threads of db were stopped whenever they slept."""
+
+    def samples(self) -> pl.LazyFrame:
+        is_it = (pl.col("metric").cast(pl.String) == "tasks_stopped") & (pl.col("place").cast(pl.String) == "db")
+        return super().samples().with_columns(value=pl.when(is_it).then(1.0).otherwise(pl.col("value")))
+
+
+def test_visits_that_wait_together_while_threads_are_stopped_wait_for_no_lock() -> None:
+    run = simulated("writes take all workers and wait")
+    assert shares(run)["lock"] >= 0.9
+    assert "lock" not in shares(Stopped(run))
+
+
 def test_what_one_visit_of_a_rare_kind_shows_is_no_proof_of_a_stop_or_a_lock() -> None:
     """The threads' states would show which of the two it was."""
     found = as_dict(diagnose(Without(simulated("a write holds a loop once"), *STATES)))
