@@ -209,6 +209,7 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
         ),
         workers=known,
         bytes=np.zeros(2 * n, dtype=np.uint64),
+        failed=np.zeros(2 * n, dtype=bool),
         taken=np.full(2 * n, recorded.NEVER),
     )
 

@@ -17,6 +17,7 @@ systems    servers that share no request
 retries    requests that clients sent again
 delays     visits that were held up without a loss of capacity
 waits      visits that waited for a connection, and needed nothing from the server meanwhile
+unsent     visits that waited for a connection, and gave up
 groups     episodes that are judged together, and which requests count for them
 account    how fast each server was, what took the rest, and the part that nothing in the recording accounts for
 trial      the replay of some requests without some lines

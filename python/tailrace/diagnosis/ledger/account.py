@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace._core import Replay
 from tailrace.diagnosis import tasks
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import delays, limits, places, policies, retries
+from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent
 from tailrace.diagnosis.ledger.losses import (
     CAPACITY,
     CAUSES,
@@ -135,8 +135,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     recorded = places.seated(recorded, held, blocking)
     seen = replace(seen, held=places.fullest(recorded, held))
     losses |= _losses(seen, recorded, HOLDERS)
-    waits = (holding.pauses(seen, recorded, server) for server in blocking if server in seen.held)
-    pauses = tuple(one for one in waits if one is not None)
+    waits = [holding.pauses(seen, recorded, server) for server in blocking if server in seen.held]
+    pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)
     for server, one in blocking.items():
         known[recorded.number[server]] = one.places
     again = retries.repeated(seen.view, recorded)

@@ -111,6 +111,8 @@ class Recorded:
     """This is the number of workers of each server, or 0 where it is not known."""
     bytes: NDArray[np.uint64]
     """Each visit and its answer have so many bytes, or 0 where they are not recorded."""
+    failed: NDArray[np.bool_]
+    """These visits have a status that is not `ok`."""
     taken: Times
     """This is when a worker took the visit, or `NEVER` where that was not recorded. `start` is inferred from it."""
 
@@ -223,6 +225,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
         counts,
         rows["bytes"].to_numpy(),
+        rows["failed"].fill_null(False).to_numpy(),
         _taken(rows, steps),
     )
     return orphans.joined(found)
@@ -254,6 +257,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             pl.col("drops").fill_null(0),
             lost=pl.any_horizontal(pl.col("drops", "data_drops").fill_null(0) > 0),
             bytes=pl.sum_horizontal("bytes_in", "bytes_out").cast(pl.UInt64),
+            failed=pl.col("status") != "ok",
         )
         .collect()
     )
@@ -275,6 +279,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             drops=pl.col("drops").cast(rows.schema["drops"]),
             lost=pl.lit(True),
             bytes=pl.lit(0, pl.UInt64),
+            failed=pl.lit(False),
         )
     )
     return pl.concat([rows, absent]).sort("visit")
