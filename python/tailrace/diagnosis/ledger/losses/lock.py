@@ -7,7 +7,8 @@
 
 A server that stands still answers nobody. A queue lets nobody pass. In a slow server, the others are slow, too. Visits
 that are slow by themselves leave one by one. Of visits that wait for a server behind, or for a connection to it, some
-have a call open. `turns` finds visits that waited in an event loop, where nobody can pass.
+have a call open. `turns` finds visits that waited in an event loop, where nobody can pass. If all visits of a server
+wait, `account` distinguishes a lock from a stop by what its threads do.
 """
 
 from __future__ import annotations
