@@ -70,7 +70,8 @@ def renamed_back(value: Any, names: Mapping[str, str], shift: int) -> str:
 
 def without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: without_times(item) for key, item in value.items()}
+        # The names of the files from which a run was made are not published.
+        return {key: without_times(item) for key, item in value.items() if key != "inputs"}
     if isinstance(value, list):
         return [without_times(item) for item in value]
     return "a moment" if isinstance(value, int) and value > 10**17 else value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import json
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -157,12 +157,12 @@ def test_what_cannot_be_measured_stops_the_study_and_keeps_the_rest(tmp_path: Pa
 
 def test_nothing_that_a_thread_still_writes_is_left_after_an_interrupt(tmp_path: Path) -> None:
     """The simulation does not end by itself while the study ends."""
-    goes_on, ended = threading.Event(), threading.Event()
+    goes_on, ended, main = threading.Event(), threading.Event(), threading.get_ident()
 
     def make(experiment: Experiment, folder: Path, progress: Progress) -> None:
         with suppress(TailraceError), dataset.create(folder):
             assert list(tmp_path.iterdir())
-            _thread.interrupt_main()
+            signal.pthread_kill(main, signal.SIGINT)
             goes_on.wait()
         ended.set()
 

@@ -51,17 +51,6 @@ def test_the_first_version_of_zipkin_is_refused_by_name(tmp_path: Path) -> None:
         readers.read(tmp_path / "v1.json")
 
 
-@pytest.mark.parametrize("digits", [0, 3, 6, 9])
-def test_durations_of_the_collectors_table_in_clickhouse_are_nanoseconds(tmp_path: Path, digits: int) -> None:
-    fraction = f".{'0' * digits}" if digits else ""
-    (tmp_path / "spans.csv").write_text(
-        "Timestamp,TraceId,SpanId,ParentSpanId,SpanName,SpanKind,ServiceName,Duration,StatusCode\n"
-        f"2026-11-20 16:49:00{fraction},{1:032x},{1:016x},,GET /,Server,web,{TOOK},Unset\n"
-    )
-    found = readers.read(tmp_path / "spans.csv").requests().select("sent", "end").collect()
-    assert found.rows() == [(BEGIN, BEGIN + TOOK)]
-
-
 def _is_json(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)

@@ -250,7 +250,11 @@ def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
         for episode, finding in open_:
             by_datum.setdefault(str(finding.missing), []).append(episode)
         if len(by_datum) > 1:  # they differ in their times only: a reader wants a list, not a log
-            by_datum = {f"{max(by_datum, key=len)}; and likewise for the others": [e for e, _ in open_]}
+            by_datum = {
+                f"{max(by_datum, key=lambda datum: len(by_datum[datum]))}; and likewise for the others": [
+                    e for e, _ in open_
+                ]
+            }
         for datum, concerned in by_datum.items():
             requests = count(sum(e.vlrt for e in concerned), "VLRT request")
             where = "" if len(concerned) == 1 else f" in {len(concerned)} episodes, the first"

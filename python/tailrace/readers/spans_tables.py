@@ -241,8 +241,6 @@ def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None,
         return None
     column = roles.get("duration", "").lower()
     scale = said or next((scale for ending, scale in _SCALES.items() if column.endswith(ending)), None)
-    if scale is None and set(roles.values()) >= _CLICKHOUSE:
-        return int(number)
     stamp = units.parse_number(begin)
     if scale is None and stamp is not None:
         scale = units.moment_scale(stamp)
@@ -253,8 +251,6 @@ def _duration(text: str, roles: Mapping[str, str], begin: str, said: int | None,
     return int(number * scale)
 
 
-_CLICKHOUSE = {"Timestamp", "TraceId", "SpanId", "SpanKind", "ServiceName", "Duration"}
-"""Columns of the Collector's table in ClickHouse, whose durations are in ns, however many digits the times have."""
 _FRACTION = re.compile(r"\d\d:\d\d:\d\d[.,](\d{1,9})")
 _BY_DIGITS = {3: units.MILLISECOND, 6: units.MICROSECOND, 9: 1}
 _LOOKED_AT = 100

@@ -69,7 +69,7 @@ class Explaining:
 
     def _said_all(self) -> bool:
         """Whether the process could write all that it said: the disk may have become full at the end."""
-        return not has_failed(self.kept) and (self.process is None or self.process.returncode == 0)
+        return not has_failed(self.kept) if self.process is None else self.process.returncode == 0
 
     def said(self) -> str:
         """The sentence about an explained incident, for the user."""
