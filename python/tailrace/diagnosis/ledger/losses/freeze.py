@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
+from tailrace.diagnosis.ledger.recorded import NEVER
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
@@ -17,6 +18,8 @@ PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all
 METRICS, EVENTS = ("cpu_busy", "tasks_stopped"), ()
 COMPUTES = False
 
+MOSTLY = 0.5
+"""A step counts as stopped if the stop covers more than half of it."""
 WOKEN_NS = 5 * MICROSECOND
 """A thread that is woken uses at least so much CPU: two context switches of a few microseconds each."""
 
@@ -26,12 +29,16 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 
 def stopped(seen: Seen, server: str) -> Loss | None:
-    """Return the time in which a signal or a debugger may have stopped threads, or None if that was not sampled. A
-    sample shows one moment: a stop may have begun after the one before, and may have lasted until the one after."""
+    """Return the steps in which a signal or a debugger stopped threads, or None if that was not sampled. A sample shows
+    one moment. Its stop is between the last visit that left before it and the first that left after it, and not longer
+    than to the samples on either side."""
+    left = np.concatenate(([-NEVER], seen.view.stays[server].departures, [NEVER]))
     for threads in seen.view.series(server, METRICS[1])[:1]:
-        steps = blur(threads)
-        until_next = np.convolve(seen.at(threads) >= 1.0, np.ones(steps + 1))[: len(seen.steps)] > 0.0
-        return Loss(until_next.astype(float), steps)
+        moments, apart = threads.end[threads.value >= 1.0], threads.interval_ns
+        begin = np.maximum(left[np.searchsorted(left, moments, "left") - 1], moments - apart)
+        end = np.minimum(left[np.searchsorted(left, moments, "right")], moments + apart)
+        covered = seen.covered([np.column_stack((begin, end))])
+        return Loss((covered > MOSTLY).astype(float), 0)
     return None
 
 
