@@ -70,8 +70,7 @@ def renamed_back(value: Any, names: Mapping[str, str], shift: int) -> str:
 
 def without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        # The names of the files from which a run was made are not published.
-        return {key: without_times(item) for key, item in value.items() if key != "inputs"}
+        return {key: without_times(item) for key, item in value.items()}
     if isinstance(value, list):
         return [without_times(item) for item in value]
     return "a moment" if isinstance(value, int) and value > 10**17 else value
@@ -107,6 +106,9 @@ def test_the_diagnosis_is_the_same(demo: tuple[Dataset, Anonymised]) -> None:
 
 def assert_same(run: Dataset, public: Anonymised) -> None:
     before, after = as_dict(tr.diagnose(run)), as_dict(tr.diagnose(public.run))
+    for episode in before["episodes"]:
+        for finding in episode["findings"]:
+            finding["inputs"] = []  # The names of the files from which a run was made are not published.
     assert json.dumps(without_times(before), ensure_ascii=False) == renamed_back(after, public.names, public.shift_ns)
 
 
