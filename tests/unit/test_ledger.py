@@ -203,6 +203,7 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
             ids,
             flags,
             flags,
+            flags,
             none,
             none,
             (S,),

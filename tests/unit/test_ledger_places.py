@@ -541,12 +541,20 @@ def test_a_wait_in_which_pages_are_read_back_now_and_then_is_all_memory() -> Non
     assert not found.keys() & {"log-flush", "writeback", "log-flush or writeback"}
 
 
-def test_visits_whose_data_were_lost_hold_no_places() -> None:
+@pytest.mark.parametrize(("attempts", "held"), [(0, False), (1, True)])
+def test_visits_hold_no_places_if_only_packets_after_their_attempts_were_lost(attempts: int, held: bool) -> None:
+    """A full queue refuses an attempt to connect, and then it often refuses the data, too. Such a visit held no place
+    meanwhile, so its time inside says what it took."""
     run = bare(_simulated("held"))
-    lost = pl.when(pl.col("interaction").cast(pl.String).str.contains("report")).then(1).otherwise(0).cast(pl.UInt8)
+    report = pl.col("interaction").cast(pl.String).str.contains("report")
+
+    def lost(n: int) -> pl.Expr:
+        return pl.when(report).then(n).otherwise(0).cast(pl.UInt8)
 
     def change(frame: pl.LazyFrame) -> pl.LazyFrame:
         seen = run.change(frame)
-        return seen.with_columns(data_drops=lost) if "parent" in frame.collect_schema() else seen
+        return (
+            seen.with_columns(data_drops=lost(1), drops=lost(attempts)) if "parent" in frame.collect_schema() else seen
+        )
 
-    assert "soft-resource" not in shares(replace(run, change=change))
+    assert ("soft-resource" in shares(replace(run, change=change))) == held

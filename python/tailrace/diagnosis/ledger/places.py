@@ -132,7 +132,7 @@ class _Here:
     known: int
     """The server serves this many visits at once; 0 means that the number is not known."""
     lost: Mask
-    """Packets of the visit were lost, and its server waited until they were sent again."""
+    """Packets of the visit were lost on its open connection, and its server waited until they were sent again."""
 
     @cached_property
     def lasted(self) -> Times:
@@ -259,7 +259,7 @@ def _here(
         called[rows] * 2 <= end - begin,
         behind,
         known,
-        recorded.lost[rows] > 0,
+        recorded.late_data[rows] > 0,
     )
 
 
