@@ -1,7 +1,6 @@
-"""Spans in tables: the Parquet blocks of Grafana Tempo, and flat CSV or Parquet with a row for each span.
+"""Spans in tables: flat CSV or Parquet with a row for each span, and the blocks of Tempo (`spans_tempo`).
 
 ```text
-TraceID, rs: [{Resource: {ServiceName, Attrs}, ss: [{Spans: [{SpanID, ParentSpanID, Kind, StartTimeUnixNano, …}]}]}]
 TraceID,SpanID,ParentID,ServiceName,OperationName,StartTimeUnixNano,EndTimeUnixNano
 ```
 The columns of a flat table are found by the names that others give them. Without a column of kinds, a span is that of a
@@ -23,11 +22,11 @@ from tailrace import units
 from tailrace.bounds import UNDATED_NS
 from tailrace.dataset import tables
 from tailrace.errors import InputError
-from tailrace.readers.elements import rows
+from tailrace.readers import spans_tempo
 from tailrace.readers.layout import fields, named_rows
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
-from tailrace.readers.spans import HOSTS, KINDS, NUMBERED, Kind, Span, kept_share, span_of
+from tailrace.readers.spans import KINDS, NUMBERED, Kind, Span, span_of
 from tailrace.readers.spans_mapping import Mapped
 
 _AT_ONCE = 500
@@ -53,8 +52,6 @@ for _role, _words in _ALIASES.items():
 _ALIBABA = {"traceid", "timestamp", "rpcid", "um", "dm", "interface", "rt"}
 """Columns of the call graphs that Alibaba published: a row for each call of the microservice `dm` by `um`."""
 _NOWHERE = ("", "(?)", "NAN", "UNKNOWN", "UNAVAILABLE")
-_TEMPO = {"TraceID", "rs"}
-"""Columns of the blocks of Tempo."""
 _NEEDED = {"trace", "span", "service", "begin"}
 _SCALES = {"ns": 1, "nano": 1, "us": units.MICROSECOND, "ms": units.MILLISECOND}
 
@@ -82,7 +79,7 @@ def is_mapped(source: Source) -> bool:
 def is_parquet(source: Source) -> bool:
     """Whether a Parquet file contains spans: its schema shows it."""
     names = _names(source)
-    return set(names) >= _TEMPO or bool(columns(names))
+    return set(names) >= spans_tempo.COLUMNS or bool(columns(names))
 
 
 def _names(source: Source) -> list[str]:
@@ -121,16 +118,15 @@ def read_parquet(source: Source, found: Found, names: Names) -> Iterator[Span | 
         frame = frame.with_columns(pl.col(name).dt.epoch(unit) for name, unit in stamps.items())
         mapping = _mapping(source, schema)
         roles = _roles(mapping, schema)
-        tempo = set(schema) >= _TEMPO and mapping is None
-        wanted = sorted(_TEMPO if tempo else set(roles.values()))
+        tempo = set(schema) >= spans_tempo.COLUMNS and mapping is None
+        wanted = sorted(spans_tempo.COLUMNS if tempo else set(roles.values()))
         table = (
             row
             for start in range(0, tables.shape(source.path).rows, _AT_ONCE)
             for row in frame.select(wanted).slice(start, _AT_ONCE).collect().to_dicts()
         )
         if tempo:
-            for row in table:
-                yield from _of_tempo(row, names)
+            yield from spans_tempo.read(source, table, names, found)
         else:
             yield from _with_units(source, _of_rows(table, roles, mapping, names, found))
     except tables.FAULTS as error:
@@ -265,41 +261,3 @@ def _digits(begin: str) -> int:
 
 class UnknownUnitError(Exception):
     """Nothing shows the unit of the durations in this column."""
-
-
-def _of_tempo(row: Mapping[str, Any], names: Names) -> Iterator[Span | None]:
-    trace = _text(row.get("TraceID"))
-    for batch in rows(row.get("rs")):
-        resource = batch.get("Resource") or {}
-        about = _attributes(resource.get("Attrs"))
-        service = resource.get("ServiceName") or str(about.get("service.name") or "")
-        hosts = {key: about[key] for key in HOSTS if key in about}
-        for scope in rows(batch.get("ss")):
-            for span in rows(scope.get("Spans")):
-                values = {**hosts, **_attributes(span.get("Attrs")), **_dedicated(span)}
-                ids = (trace, _text(span.get("SpanID")), _text(span.get("ParentSpanID")) or None)
-                begin, took = span.get("StartTimeUnixNano"), span.get("DurationNano")
-                end = begin + took if begin and took is not None else None
-                kind = _KINDS.get(str(span.get("Kind")), "")
-                failed = span.get("StatusCode") == 2
-                kept = kept_share(span.get("TraceState") or "", values)
-                yield span_of(ids, kind, service, begin or None, end, span.get("Name"), values, names, failed, kept)
-
-
-def _dedicated(span: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes that have a column of their own."""
-    known = {"http.method": "HttpMethod", "http.url": "HttpUrl", "http.status_code": "HttpStatusCode"}
-    return {key: span[column] for key, column in known.items() if span.get(column) is not None}
-
-
-def _attributes(items: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for item in rows(items):
-        for column in ("Value", "ValueInt", "ValueDouble", "ValueBool"):
-            value = item.get(column)
-            if isinstance(value, list):
-                value = value[0] if value else None
-            if value is not None:
-                found[str(item.get("Key"))] = value
-                break
-    return found
