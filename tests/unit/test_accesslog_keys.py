@@ -74,7 +74,7 @@ def test_durations_of_caddy_in_each_of_its_formats(tmp_path: Path, form: str) ->
     took = [rng.randrange(200_000, 30_000_000) for _ in range(40)] + [1_234_567_891]
     written = {
         "s": [ns / SECOND for ns in took],
-        "ms": [ns / MILLISECOND for ns in took],
+        "ms": [ns // MILLISECOND for ns in took],
         "ns": took,
         "text": [f"{ns / MILLISECOND:.6f}ms" for ns in took],
     }
@@ -83,7 +83,49 @@ def test_durations_of_caddy_in_each_of_its_formats(tmp_path: Path, form: str) ->
         for i, each in enumerate(written[form], 1)
     ]
     found = requests(tmp_path / "caddy.log", *lines)
-    assert sorted(end - sent for sent, end, *_ in found) == pytest.approx([ns / MILLISECOND for ns in sorted(took)])
+    exact = sorted(ns // MILLISECOND if form == "ms" else ns / MILLISECOND for ns in took)
+    assert sorted(end - sent for sent, end, *_ in found) == pytest.approx(exact)
+
+
+def caddy(*took: float) -> list[str]:
+    each = ((i, one) for i, one in enumerate(took, 1))
+    request = {"method": "GET", "uri": "/"}
+    return [json.dumps({"ts": T / SECOND + i, "request": request, "duration": d, "status": 200}) for i, d in each]
+
+
+@pytest.mark.parametrize(
+    ("took", "expected"),
+    [
+        ((12, 0, 1012), [0, 12, 1012]),
+        ((120_000, 1_012_000_000), [0.12, 1012]),
+        ((0.000251, 0.000012, 1.012), [0.012, 0.251, 1012]),
+    ],
+)
+def test_a_few_durations_of_caddy_show_their_unit(
+    tmp_path: Path, took: tuple[float, ...], expected: list[float]
+) -> None:
+    found = requests(tmp_path / "caddy.log", *caddy(*took))
+    assert sorted(end - sent for sent, end, *_ in found) == pytest.approx(expected)
+
+
+NAMED = {"time": STAMP, "status": 200, "method": "GET", "uri": "/"}
+
+
+def test_whole_numbers_that_may_be_in_several_units_are_refused(tmp_path: Path) -> None:
+    for lines in (
+        caddy(5000, 7000),
+        [json.dumps({**NAMED, "request_time": took}) for took in (0, 12, 1012)],
+        [json.dumps({**NAMED, "response_time": took}) for took in (0.512, 12.25)],
+    ):
+        with pytest.raises(InputError, match="durations have no unit"):
+            requests(tmp_path / "log", *lines)
+    text = '10.0.0.9 - - [20/Nov/2026:16:49:02 +0000] "GET / HTTP/1.1" 200 5 "-" "curl" rt={}'
+    with pytest.raises(InputError):
+        requests(tmp_path / "log", text.format(12), text.format(0))
+    assert requests(tmp_path / "log", text.format("0.012")) == [(1988.0, 2000.0, "GET /", "ok")]
+    # One of nginx's names beside it says whose number it is; a second that lost its decimals is one among others.
+    named = [json.dumps({**NAMED, "response_time": took, "body_bytes_sent": 5}) for took in (1, 0.012)]
+    assert requests(tmp_path / "log", *named)[1] == (1488.0, 1500.0, "GET /", "ok")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from shlex import quote
 
@@ -53,10 +54,17 @@ def sniff(name: str, head: bytes) -> bool:
 
 def form_of(text: str) -> Form | None:
     """The form of the log that begins with this text: that of the first line which has one."""
-    if (form := accesslog_servers.w3c(text) or accesslog_proxies.caddy(text)) is not None:
-        return form
+    with suppress(accesslog_proxies.UnitlessError):
+        if (form := accesslog_servers.w3c(text) or accesslog_proxies.caddy(text)) is not None:
+            return form
+        known = _FORMS if not accesslog_lines.unitless(text) else accesslog_json.FORMS
+        return _first_form(text, known)
+    return None
+
+
+def _first_form(text: str, known: Iterable[Form]) -> Form | None:
     for line in text.split("\n")[:_EXAMINED]:
-        for form in _FORMS:
+        for form in known:
             if form.parse(line.rstrip("\r")):
                 return form
     return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -108,10 +108,38 @@ def _json(line: str) -> Line | None:
     if table is None:
         return None
     fields = {CALLED.get(name, name): value for name, value in table.items()}
-    if not {"request_time", "status"} <= fields.keys():
+    if not {"request_time", "status"} <= fields.keys() or not (_of_nginx(table) or "rt" in table):
         return None
     method, target = asked(str(fields.get("request") or ""))
     return _nginx({"method": method, "uri": target, **fields}, None)
+
+
+def _of_nginx(names: Iterable[str]) -> bool:
+    """Whether a name in a line is nginx's own, so that its `response_time` is in seconds, as nginx writes them."""
+    return any(name in _NGINX_ALONE or name.startswith("upstream_") for name in names)
+
+
+_NGINX_ALONE = {"request_time", "msec", "time_local", "time_iso8601", "body_bytes_sent", "request_length"}
+
+
+def unitless(head: str) -> bool:
+    """Whether the durations of such lines are whole numbers only. nginx writes seconds with three decimals, so those of
+    another program may be seconds, milliseconds or nanoseconds."""
+    took = [text for line in head.split("\n")[:_UNITS_SEEN] if (text := _written(line.rstrip("\r")))]
+    return any(text.strip("0") for text in took) and all(text.isdecimal() for text in took)
+
+
+_UNITS_SEEN = 1000
+"""Lines whose durations show whether they are whole numbers."""
+
+
+def _written(line: str) -> str:
+    """The duration of a line in nginx's form, as it is written; empty where it has none."""
+    if (table := json_table(line)) is not None:
+        return next((str(table[name]) for name in ("rt", "request_time", "response_time") if name in table), "")
+    match = _COMBINED.search(line)
+    pairs = _PAIR.findall(match[6]) if match else ()
+    return next((quoted or bare for name, quoted, bare in pairs if CALLED.get(name, name) == "request_time"), "")
 
 
 def json_table(line: str) -> dict[str, Any] | None:

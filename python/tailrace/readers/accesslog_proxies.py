@@ -172,26 +172,29 @@ def _of_traefik(values: Mapping[str, Any]) -> Line | None:
 
 
 def caddy(head: str) -> Form | None:
-    """The form of a log of Caddy whose durations are not in seconds, but as `duration_format` says; None for any other.
-    Caddy measures in nanoseconds: seconds have up to nine decimals, milliseconds up to six, and nanoseconds none."""
+    """The form of a log of Caddy whose durations are not in seconds; None for any other. Raises UnitlessError.
+
+    Caddy measures in nanoseconds. Its seconds have decimals; its nanoseconds and milliseconds are whole numbers
+    (zap's `NanosDurationEncoder` and `MillisDurationEncoder`), so the smallest of these shows which they are."""
     tables = [values for line in head.split("\n")[:-1][:_CADDY_LINES] if (values := json_table(line))]
     took = [values["duration"] for values in tables if values.keys() >= _CADDY]
-    texts = [units.parse_number(repr(each)) for each in took if type(each) in (int, float)]
-    known = [each for each in texts if each]
-    if len(known) < _CADDY_FEWEST or len(known) < len(took):
+    if not any(took) or not all(type(each) is int for each in took):
         return None
-    decimals = max(-int(each.as_tuple().exponent) for each in known)
-    whole = all(type(each) is int for each in took)
-    scale = 1 if whole and max(known) >= _NS_LEAST else units.MILLISECOND if _MS_LEAST <= decimals <= _MS_MOST else None
-    return Form(partial(_caddy_line, scale=scale), at_end=True) if scale else None
+    if _NS_LEAST > min(took) >= _MS_LEAST:
+        raise UnitlessError
+    return Form(partial(_caddy_line, scale=units.MILLISECOND if min(took) < _MS_LEAST else 1), at_end=True)
+
+
+class UnitlessError(Exception):
+    """A log whose durations may be in several units."""
 
 
 _CADDY = {"ts", "duration", "status", "request"}
-_CADDY_LINES, _CADDY_FEWEST = 1000, 10
+_CADDY_LINES = 1000
+_MS_LEAST = 1_000
+"""No request takes less than a microsecond, so fewer nanoseconds are milliseconds."""
 _NS_LEAST = 10_000
-"""No request takes so many seconds in all lines, and hardly any so few nanoseconds."""
-_MS_LEAST, _MS_MOST = 4, 6
-"""Decimals of the finest of many durations in milliseconds. In seconds, it has more."""
+"""If all are as long as this, they are nanoseconds: no server needs ten seconds for each request."""
 
 
 def _caddy_line(line: str, scale: int) -> Line | None:
