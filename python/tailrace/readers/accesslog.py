@@ -34,6 +34,7 @@ from tailrace.readers import (
     attempts,
 )
 from tailrace.readers.accesslog_format import form as log_format
+from tailrace.readers.accesslog_haproxy import Balancer
 from tailrace.readers.accesslog_layout import Layout
 from tailrace.readers.accesslog_lines import Form, Line
 from tailrace.readers.naming import Names
@@ -103,8 +104,7 @@ class _Log:
     """All stamps are whole seconds."""
     fine: bool = False
     """Some stamps are no whole milliseconds."""
-    queued_ns: int = 0
-    queued: int = 0
+    balancer: Balancer = field(default_factory=Balancer)
     flags: Counter[str] = field(default_factory=Counter)
 
 
@@ -125,6 +125,7 @@ def read(sources: Sequence[Source]) -> Found:
         raise _without_durations(source, log)
     drops = log.stays.lost_attempts(log.connects)
     log.stays.into(found, name, visits=not log.whole)
+    log.balancer.samples(log.server, found, source)
     found.attempts = "indirectly, of the servers behind" if log.calls else ""
     found.topology = Topology(
         servers=(Server(name=log.server, protocol="http"), *(Server(name=other) for other in sorted(log.calls))),
@@ -208,9 +209,8 @@ def _add(log: _Log, line: Line, duration: int) -> None:
     visit = log.stays.add(stay)
     if visit is None:
         return
-    log.queued += line.queued_ns > 0
+    log.balancer.add(line, begin)
     log.flags.update(flag for flag in line.flags.split(",") if flag in _FLAGS)
-    log.queued_ns = max(log.queued_ns, line.queued_ns)
     sent = begin + line.before_ns
     for up in line.upstreams:
         name = up.server if up.server != log.server else f"{up.server} (upstream)"
@@ -219,7 +219,8 @@ def _add(log: _Log, line: Line, duration: int) -> None:
         )
         if called is not None:
             log.calls[name] += 1
-            if up.connect_ns is not None and up.connect_ns >= attempts.LONG_NS:
+            # HAProxy waits between its attempts, and its time to connect has all of them.
+            if up.connect_ns is not None and up.connect_ns >= attempts.LONG_NS and not line.retries:
                 log.connects[called] = min(up.connect_ns, up.duration_ns)
         sent += up.duration_ns
 
@@ -271,7 +272,8 @@ def _add_all(log: _Log, part: pl.DataFrame, form: Form, layout: Layout) -> bool:
     )
     if added is None:
         return False
-    slow = ended.connect[called] >= attempts.LONG_NS
+    once = np.ones(len(called), dtype=bool) if ended.retries is None else ended.retries == 0
+    slow = (ended.connect[called] >= attempts.LONG_NS) & once[called]
     waits = np.minimum(ended.connect, ended.took)[called][slow]
     log.connects.update(zip((first + calls[slow]).tolist(), waits.tolist(), strict=True))
     log.calls.update(address.drop_nulls().to_list())
@@ -282,8 +284,7 @@ def _add_all(log: _Log, part: pl.DataFrame, form: Form, layout: Layout) -> bool:
     log.untimed += rows.untimed
     log.whole = log.whole and not (rows.stamp % units.SECOND).any()
     log.fine = log.fine or bool((rows.stamp % units.MILLISECOND).any())
-    log.queued += int((ended.queued > 0).sum())
-    log.queued_ns = max(log.queued_ns, int(ended.queued.max(initial=0)))
+    log.balancer.add_all(ended, rows.begin)
     return True
 
 
@@ -317,8 +318,6 @@ def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
     if drops:
         said.append(attempts.note("connecting to a server behind took", drops))
     said += [f"{_FLAGS[flag]}: {count} times" for flag, count in log.flags.most_common() if count]
-    if log.queued:
-        longest = units.format_duration(log.queued_ns)
-        said.append(f"requests that waited in HAProxy's own queue: {log.queued}, up to {longest}")
+    said += log.balancer.notes()
     said.append("connection attempts that were lost before this server are not in its log; a packet capture shows them")
     return said

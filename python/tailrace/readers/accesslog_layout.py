@@ -12,7 +12,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-NUMBERS = ("clock", "stamp", "duration", "status", "bytes", "received", "took", "connect", "before", "after")
+_HAPROXYS = ("retries", "ahead", "ahead_too")
+NUMBERS = (
+    "clock",
+    "stamp",
+    "duration",
+    "status",
+    "bytes",
+    "received",
+    "took",
+    "connect",
+    "before",
+    "after",
+    "retries",
+    "ahead",
+    "ahead_too",
+)
 TIMERS = ("asking", "waiting", "connecting", "answering", "all")
 """HAProxy's, in milliseconds."""
 TEXTS = (*("asked", "method", "uri", "iso", "day", "time", "created", "address", "address_status", "flags", "state"),)
@@ -234,9 +249,9 @@ def haproxy(line: str) -> Layout | None:
     ):
         layout.text(literal)
         layout.value(column, stop)
-    for i in range(7):
+    for i, column in enumerate((None, None, None, None, "retries", "ahead", "ahead_too")):
         layout.text(" " if i in (0, 5) else "/")
-        layout.field("integer", " /")
+        layout.field("integer", " /", column, most=9)
     layout.text(" ")
     layout.field("skip", '"')
     layout.text('"')

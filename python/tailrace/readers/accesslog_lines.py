@@ -27,7 +27,7 @@ _STAMP = r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d)"
 _COMBINED = re.compile(_STAMP + r" ([+-]\d{4})\] \"((?:[^\"\\]|\\.)*)\" (\d{3}) (\d+|-)(.*)")
 _HAPROXY = re.compile(
     _STAMP + r"(\.\d{3})\] (\S{1,255}) ([^\s/]{1,255})/(\S{1,255}) (-?\d+)/(-?\d+)/(-?\d+)/(-?\d+)/\+?(-?\d+) (-?\d+) "
-    r"\+?(\d+) \S+ \S+ (\S{4}) \d+/\d+/\d+/\d+/\+?\d+ \d+/\d+ (.*)"
+    r"\+?(\d+) \S+ \S+ (\S{4}) \d+/\d+/\d+/\d+/(\+?\d{1,9}) (\d{1,9})/(\d{1,9}) (.*)"
 )
 # What a client sends stands in quotes without a name, and may look like a field itself.
 _PAIR = re.compile(r"\"(?:[^\"\\]|\\.)*\"|\b([A-Za-z_]\w{0,40})[=:](?:\"((?:[^\"\\]|\\.)*)\"|([^\s\"]+))")
@@ -64,6 +64,12 @@ class Line:
     """Of that, in the proxy's own queue."""
     flags: str = ""
     """Envoy's, which say what happened to the request."""
+    retries: int = 0
+    """HAProxy's attempts to connect to a server that failed before the last one."""
+    redispatched: bool = False
+    """The last attempt went to another server."""
+    ahead: int = 0
+    """Requests that left HAProxy's queue while this one waited in it."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,7 @@ def _haproxy(line: str) -> Line | None:
     match = _HAPROXY.search(line)
     if match is None:
         return None
-    clock, fraction, _, backend, server, *timers, code, sent, state, rest = match.groups()
+    clock, fraction, _, backend, server, *timers, code, sent, state, retries, ahead, ahead_too, rest = match.groups()
     begin = local_moment(clock, "+0000")
     if begin is None or any(len(timer) > 12 for timer in timers) or len(sent) > 18:
         return None
@@ -215,8 +221,9 @@ def _haproxy(line: str) -> Line | None:
     own = status_of(code) or "abandoned"
     begin += int(fraction[1:]) * units.MILLISECOND
     return Line(
-        begin, False, whole if whole >= 0 else None, method, target, own, int(sent), up, before, max(waiting, 0)
-    )
+        *(begin, False, whole if whole >= 0 else None, method, target, own, int(sent), up, before, max(waiting, 0)),
+        retries=int(retries), redispatched=retries[0] == "+", ahead=int(ahead) + int(ahead_too),
+    )  # fmt: skip
 
 
 def asked(request: str) -> tuple[str, str]:

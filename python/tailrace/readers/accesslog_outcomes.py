@@ -91,6 +91,8 @@ def _of_haproxy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]
         answer=codes.fill_null("unknown").zip_with(answered, without),
         before=before,
         queued=queued,
+        retries=numbers(rows["retries"]),
+        ahead=numbers(rows["ahead"]) + numbers(rows["ahead_too"]),
     )
 
 

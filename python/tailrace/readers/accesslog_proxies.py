@@ -24,7 +24,7 @@ from tailrace.readers.elements import moment, number, table, text
 
 _TCP = re.compile(
     r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d)(\.\d{3})\] (\S{1,255}) ([^\s/]{1,255})/(\S{1,255}) "
-    r"(-?\d{1,12})/(-?\d{1,12})/\+?(-?\d{1,12}) \+?(\d{1,18}) (\S{2}) \d+/\d+/\d+/\d+/\+?\d+ \d+/\d+"
+    r"(-?\d{1,12})/(-?\d{1,12})/\+?(-?\d{1,12}) \+?(\d{1,18}) (\S{2}) \d+/\d+/\d+/\d+/(\+?\d{1,9}) (\d{1,9})/(\d{1,9})"
 )
 _ENVOY = re.compile(
     r"^\[(\d{4}-\d\d-\d\dT[\d:.]{8,20}Z)\] \"((?:[^\"\\]|\\.)*)\" (\d{1,3}) (\S{1,60})(?: (\S{0,200}) (\S{0,200}) "
@@ -73,7 +73,10 @@ def _tcp(line: str) -> Line | None:
     called = server != "<NOSRV>" and waiting >= 0 and whole >= before
     connect = connecting if connecting >= 0 else None
     up = (Upstream(f"{match[4]}/{server}", whole - before, connect, status),) if called else ()
-    return Line(begin, False, whole, "", "", status, int(match[9]), up, before, before)
+    return Line(
+        *(begin, False, whole, "", "", status, int(match[9]), up, before, before),
+        retries=int(match[11]), redispatched=match[11][0] == "+", ahead=int(match[12]) + int(match[13]),
+    )  # fmt: skip
 
 
 def _envoy(line: str) -> Line | None:

@@ -42,6 +42,9 @@ class Outcomes:
     queued: Numbers
     flags: pl.Series | None = None
     """Envoy's."""
+    retries: Numbers | None = None
+    """HAProxy's, with how many requests left its queue before each."""
+    ahead: Numbers | None = None
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Pools:
         """Put `pool_waiting` of each service into `found`."""
         samples = Sampled()
         for (service, _), changes in sorted(self._waits.changes.items()):
-            for step, level in _levels(changes):
+            for step, level in levels(changes):
                 if samples.full:
                     break
                 samples.add(step * STEP, STEP, texts[service], "pool_waiting", level)
@@ -128,7 +128,7 @@ def _until(changes: Counter[int]) -> tuple[Ints, Ints]:
     return steps, np.append(0, np.cumsum(np.diff(steps) * (level[:-1] > 0)))
 
 
-def _levels(changes: Counter[int]) -> Iterator[tuple[int, float]]:
+def levels(changes: Counter[int]) -> Iterator[tuple[int, float]]:
     """The step and the number of waits, where there are some, and around."""
     steps = sorted(changes)
     level = 0
