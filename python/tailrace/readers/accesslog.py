@@ -116,7 +116,9 @@ def together(source: Source) -> str:
 def read(sources: Sequence[Source]) -> Found:
     found, source = Found(), sources[0]
     log, form = _Log(source.place or "server"), None
+    starts = []
     for part in sources:
+        starts.append(len(log.stays))
         form = _read(part, found, log)
     name = source.path.name
     found.lose("lines without a duration", log.untimed)
@@ -124,14 +126,16 @@ def read(sources: Sequence[Source]) -> Found:
     if not len(log.stays) or form is None:
         raise _without_durations(source, log)
     drops = log.stays.lost_attempts(log.connects)
-    log.stays.into(found, name, visits=not log.whole)
+    clock = log.stays.correct_clock(starts) if form.zoneless else None
+    log.stays.into(found, name, visits=not (log.whole or (clock is not None and clock.disordered)))
     log.balancer.samples(log.server, found, source)
     found.attempts = "indirectly, of the servers behind" if log.calls else ""
     found.topology = Topology(
         servers=(Server(name=log.server, protocol="http"), *(Server(name=other) for other in sorted(log.calls))),
         calls=tuple(Call(caller=log.server, callee=other) for other in sorted(log.calls)),
     )
-    found.notes += [f"{name}: {note}" for note in _notes(log, form, source, drops)]
+    said = [*_notes(log, form, source, drops), *(clock.notes if clock is not None else ())]
+    found.notes += [f"{name}: {note}" for note in said]
     return found
 
 

@@ -10,21 +10,31 @@ from collections.abc import Mapping
 
 from tailrace import units
 from tailrace.errors import UsageError
-from tailrace.readers import accesslog_layout, accesslog_lines
+from tailrace.readers import accesslog_dates, accesslog_layout, accesslog_lines
+from tailrace.readers.accesslog_dates import Date
 from tailrace.readers.accesslog_layout import CALLED, Layout
 from tailrace.readers.accesslog_lines import Form, Line
 
 _NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-_APACHE = re.compile(r"%[<>!,\d]*(?:\{([^}]*)\})?(?:\^?[A-Za-z]{1,3}|%)")
+_APACHE = re.compile(r"%\{(?:[a-z]{1,3}|time),[^}]*\}|%[<>!,\d]*(?:\{([^}]*)\})?(?:\^?[A-Za-z]{1,3}|%)")
+_UNDERTOW = re.compile(r"%\{(?:i|o|c|s|r|q|b|time),")
+"""Undertow's fields with a name. Its lines are stamped at the end, and its `%D` is in milliseconds."""
+_JETTY = re.compile(r"%\{(?:client|server|local|remote)\}[ap]|\|[^}]*\}t")
+"""Jetty's fields; its lines are stamped at the begin."""
 _GUNICORN = re.compile(r"%\(([^)\s]{1,80})\)s")
 """Gunicorn's fields: `%(D)s`. They have Apache's letters, but for these; its line is stamped at the end."""
 _OF_GUNICORN = {**{letter: f"%{letter}" for letter in "hlutrsbfaDTmUqHB"}, "M": "%{ms}T", "L": "%{decimal}T"}
 _EXAMPLE = "like '$remote_addr [$time_local] \"$request\" $status $request_time' or '%h %l %u %t \"%r\" %>s %b %D'"
 _DECIMAL = "%{decimal}T"
 """Seconds with a fraction: gunicorn's `L`."""
-_DURATIONS = {"%D": 1_000, "%{us}T": 1_000, "%{ms}T": units.MILLISECOND, "%{s}T": units.SECOND, "%T": units.SECOND}
+_DURATIONS = {
+    **{"%D": 1_000, "%{ns}T": 1, "%{us}T": 1_000, "%{ms}T": units.MILLISECOND},
+    **dict.fromkeys(("%{s}T", "%T", "%{fracsec}T"), units.SECOND),
+}
 _MOMENTS = {"sec": units.SECOND, "msec": units.MILLISECOND, "usec": units.MICROSECOND}
 _FRACTIONS = {"msec_frac": units.MILLISECOND, "usec_frac": units.MICROSECOND}
+_WIDTHS = {"msec_frac": "3", "usec_frac": "6", "sec": "9,11", "msec": "12,14", "usec": "15,17"}
+"""Of these fields, so that another field may follow at once."""
 _STAMPS = {f"%{{{mark}{unit}}}t": scale for unit, scale in _MOMENTS.items() for mark in ("", "begin:", "end:")}
 _OF_APACHE = {
     **dict.fromkeys(_DURATIONS, "duration"),
@@ -46,46 +56,78 @@ def form(text: str) -> Form:
     gunicorn = _GUNICORN.search(text) is not None
     text = _GUNICORN.sub(lambda found: _OF_GUNICORN.get(found[1], f"%{{{found[1]}}}x"), text)
     apache = "$" not in text
+    undertow = apache and _UNDERTOW.search(text) is not None
+    text = re.sub(r"%D\b", "%{ms}T", text) if undertow else text
     token = _APACHE if apache else _NGINX
-    fields, expression = _compiled(text, token)
+    dates = _dates(text) if apache else {}
+    fields, expression = _compiled(text, token, dates)
+    parts = [part for date in dates.values() for part in date.names]
     if apache:
         fields = [re.sub(r"^%[<>!,\d]*", "%", field) for field in fields]
-        timed = any(field in (*_DURATIONS, _DECIMAL) for field in fields) and any(
-            field.endswith("t") for field in fields
-        )
+        clock = not {"%t", *_STAMPS}.isdisjoint(fields) or accesslog_dates.whole(parts)
+        timed = clock and any(field in (*_DURATIONS, _DECIMAL) for field in fields)
     else:
         timed = "request_time" in fields and not {"msec", "time_local", "time_iso8601"}.isdisjoint(fields)
     if not timed:
         said = f"--log-format {text}: it lacks a time or the duration of a request"
         raise UsageError(said, advice=f"log both, {_EXAMPLE}")
-    at_end = not apache or gunicorn or any(field.startswith("%{end:") for field in fields)
+    in_java = any("%{%" not in field for field in dates) and not _JETTY.search(text)
+    at_end = not apache or gunicorn or undertow or any(field.startswith("%{end:") for field in fields)
+    at_end = at_end or (in_java and not any(field.startswith("%{begin:") for field in fields))
 
     def parse(line: str) -> Line | None:
         match = expression.match(line)
         if match is None:
             return None
         values = {field: match[i] for i, field in enumerate(fields, 1)}
-        return _apache(values, at_end=at_end) if apache else accesslog_lines.of_nginx(values)
+        return _apache(values, dates, at_end=at_end) if apache else accesslog_lines.of_nginx(values)
 
-    layout = _layout(text, token, fields)
-    return Form(parse, at_end=at_end, layout=lambda line: layout)
+    layout = None if dates or undertow else _layout(text, token, fields)
+    zoneless = bool(dates) and not accesslog_dates.zoned(parts) and "|" not in text
+    return Form(parse, at_end=at_end, zoneless=zoneless, layout=lambda line: layout)
 
 
-def _compiled(text: str, token: re.Pattern[str]) -> tuple[list[str], re.Pattern[str]]:
+def _dates(text: str) -> dict[str, Date]:
+    """The fields with a date of a form of their own. Raises UsageError if one is not known."""
+    found = {}
+    for match in _APACHE.finditer(text):
+        field = re.sub(r"^%[<>!,\d]*", "%", match[0])
+        if field.startswith("%{time,"):
+            form = field[len("%{time,") : -1]
+        elif not (field.startswith("%{") and field.endswith("}t")) or _plain(field) in (*_MOMENTS, *_FRACTIONS):
+            continue
+        else:
+            form = _plain(field).partition("|")[0]
+        date = accesslog_dates.of_strftime(form) if "%" in form else accesslog_dates.of_java(form)
+        if date is None:
+            raise UsageError(f"--log-format: Tailrace does not know the date {match[0]}", advice=_EXAMPLE)
+        found[field] = date
+    return found
+
+
+def _plain(field: str) -> str:
+    """What stands in the braces of `%{…}t`."""
+    return field[2:-2].removeprefix("begin:").removeprefix("end:")
+
+
+def _compiled(text: str, token: re.Pattern[str], dates: Mapping[str, Date]) -> tuple[list[str], re.Pattern[str]]:
     fields, pattern, at = list[str](), "", 0
     tokens = list(token.finditer(text))
     for i, match in enumerate(tokens):
         pattern += re.escape(text[at : match.start()])
         at = match.end()
         after = text[at : at + 1]
-        if i + 1 < len(tokens) and tokens[i + 1].start() == at:
+        field = match[0] if token is _APACHE else match[1] or match[2]
+        fields.append(field)
+        plain = re.sub(r"^%[<>!,\d]*", "%", field)
+        if plain in dates:
+            pattern += f"({dates[plain].expression})"
+        elif token is _APACHE and plain.endswith("}t") and _plain(plain) in _WIDTHS:
+            pattern += rf"(\d{{{_WIDTHS[_plain(plain)]}}})"
+        elif i + 1 < len(tokens) and tokens[i + 1].start() == at:
             raise UsageError(f"--log-format {text}: {match[0]} and the field after it have nothing between them")
-        if token is _NGINX:
-            fields.append(match[1] or match[2])
-            pattern += _until(after)
         else:
-            fields.append(match[0])
-            pattern += r"\[([^\]]*)\]" if match[0] == "%t" else _until(after)
+            pattern += r"\[([^\]]*)\]" if match[0] == "%t" and token is _APACHE else _until(after)
     return fields, re.compile(pattern + re.escape(text[at:]))
 
 
@@ -121,18 +163,17 @@ def _until(after: str) -> str:
     return f"([^{re.escape(after)}]*)" if after else "(.*)"
 
 
-def _apache(values: Mapping[str, str], *, at_end: bool) -> Line | None:
-    moment = _moment(values)
+def _apache(values: Mapping[str, str], dates: Mapping[str, Date], *, at_end: bool) -> Line | None:
+    moment = _moment(values, dates)
     status = accesslog_lines.status_of(values.get("%s", ""))
     if moment is None or status is None:
         return None
     duration = None
-    for field, scale in _DURATIONS.items():
-        if values.get(field, "-").isdecimal() and len(values[field]) < 16:
-            duration = int(values[field]) * scale
+    for field, scale in (_DURATIONS | {_DECIMAL: units.SECOND}).items():
+        took = units.parse_number(values[field]) if field in values and len(values[field]) < 24 else None
+        if took is not None and 0 <= took < 10**16:
+            duration = int(took * scale)
             break
-    if (seconds := units.parse_number(values.get(_DECIMAL, ""))) is not None and 0 <= seconds < 10**8:
-        duration = int(seconds * units.SECOND)
     method, target = accesslog_lines.asked(values.get("%r", ""))
     sent = values.get("%B", values.get("%b", values.get("%O", "")))
     return Line(
@@ -146,17 +187,22 @@ def _apache(values: Mapping[str, str], *, at_end: bool) -> Line | None:
     )
 
 
-def _moment(values: Mapping[str, str]) -> int | None:
-    """`%t`, or a Unix time in one of three units; a fraction of the second may stand in a field of its own."""
-    fraction, whole = 0, None
+def _moment(values: Mapping[str, str], dates: Mapping[str, Date]) -> int | None:
+    """`%t`, a date of another form, or a Unix time in one of three units; a fraction of the second may stand in a
+    field of its own."""
+    fraction, whole, parts = 0, None, dict[str, str]()
     for field, value in values.items():
-        unit = field[2:-2].removeprefix("begin:").removeprefix("end:") if field.startswith("%{") else ""
+        unit = _plain(field) if field.startswith("%{") else ""
         digits = value.isascii() and value.isdigit() and len(value) < 18
-        if field == "%t":
+        if field in dates:
+            parts |= dates[field].parts(value)
+        elif field == "%t":
             clock, _, zone = value.partition(" ")
             whole = accesslog_lines.local_moment(clock, zone)
         elif field.endswith("t") and unit in _MOMENTS and digits:
             whole = int(value) * _MOMENTS[unit]
         elif field.endswith("t") and unit in _FRACTIONS and digits:
             fraction = int(value) * _FRACTIONS[unit]
+    if whole is None and parts:
+        whole = accesslog_dates.moment(parts)
     return None if whole is None else whole + fraction % units.SECOND

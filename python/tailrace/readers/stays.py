@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailrace import _core
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, NAMES_CHARACTERS, SPAN_TEXTS, YEAR_NS
-from tailrace.readers import attempts, room
+from tailrace.readers import attempts, localclock, room
 from tailrace.readers.source import Found
 
 OTHER = "(other)"
@@ -119,6 +119,22 @@ class Stays:
             if lost:
                 self._lost(visit, lost, wait)
         return sum(lost > 0 for lost in drops)
+
+    def correct_clock(self, parts: Sequence[int]) -> localclock.Found:
+        """Move visits whose local clock had been set back; `parts` has the number of the first visit of each file.
+        A call follows the visit that made it, and is moved with it."""
+        table = np.frombuffer(self._numbers, np.int64).reshape(-1, _WIDTH)
+        entries = np.flatnonzero(table[:, _COLUMNS.index("entry")] == 1)
+        ends = table[entries, _COLUMNS.index("departure")]
+        seen = localclock.examine(ends, np.searchsorted(entries, parts).tolist())
+        if seen.later.any():
+            moved = table.copy()
+            above = np.cumsum(table[:, _COLUMNS.index("entry")] == 1) - 1
+            rows = (above >= 0) & seen.later[np.maximum(above, 0)]
+            for column in ("sent", "arrival", "departure"):
+                moved[rows, _COLUMNS.index(column)] += localclock.HOUR
+            self._numbers = array("q", moved.tobytes())
+        return seen
 
     def _lost(self, visit: int, drops: int, wait_ns: int) -> None:
         row = visit * _WIDTH
