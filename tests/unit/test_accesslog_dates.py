@@ -34,6 +34,27 @@ FORMATS = {
         5123,
     ),
     "undertow": ("%{time,yyyy-MM-dd'T'HH:mm:ss.SSSX}", "2026-11-20T16:49:05.123Z", "%D", "12", 5111),
+    "jetty-brackets": (
+        "%{dd/MMM/yyyy:HH:mm:ss.SSS ZZZ|UTC}t",
+        "[20/Nov/2026:16:49:05.123 +0000]",
+        "%{us}T",
+        "12000",
+        5123,
+    ),
+    "both": (
+        "%{begin:yyyy-MM-dd HH:mm:ss.SSS Z}t %{HH:mm:ss.SSS}t",
+        "2026-11-20 16:49:05.123 +0000 16:49:05.135",
+        "%{ns}T",
+        "12000000",
+        5123,
+    ),
+    "undertow-both": (
+        "%t %{time,yyyy-MM-dd HH:mm:ss.SSS X}",
+        "[20/Nov/2026:16:49:05 +0000] 2026-11-20 16:49:05.123 Z",
+        "%D",
+        "12",
+        5111,
+    ),
     "jetty": ("%{dd/MMM/yyyy:HH:mm:ss.SSS|GMT}t", "20/Nov/2026:16:49:05.123", "%{ms}T", "12", 5123),
 }
 

@@ -56,11 +56,12 @@ class Date:
     """What matches its text, without groups."""
     groups: re.Pattern[str]
     names: tuple[str, ...]
+    """Of the groups; none if another field has the moment."""
 
     def parts(self, text: str) -> dict[str, str]:
         """The parts of a text that the expression matches."""
         match = self.groups.fullmatch(text)
-        return dict(zip(self.names, match.groups(), strict=True)) if match else {}
+        return dict(zip(self.names, match.groups(), strict=False)) if match else {}
 
 
 def of_strftime(form: str) -> Date | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tailrace import units
 from tailrace.errors import UsageError
@@ -102,7 +103,13 @@ def _dates(text: str) -> dict[str, Date]:
         if date is None:
             raise UsageError(f"--log-format: Tailrace does not know the date {match[0]}", advice=_EXAMPLE)
         found[field] = date
-    return found
+    begun = {name for field, date in found.items() if field.startswith("%{begin:") for name in date.names}
+    if not accesslog_dates.whole(begun):
+        return found
+    return {
+        field: date if field.startswith("%{begin:") or begun.isdisjoint(date.names) else replace(date, names=())
+        for field, date in found.items()
+    }
 
 
 def _plain(field: str) -> str:
@@ -121,7 +128,8 @@ def _compiled(text: str, token: re.Pattern[str], dates: Mapping[str, Date]) -> t
         fields.append(field)
         plain = re.sub(r"^%[<>!,\d]*", "%", field)
         if plain in dates:
-            pattern += f"({dates[plain].expression})"
+            # Jetty writes brackets around it.
+            pattern += rf"\[?({dates[plain].expression})\]?"
         elif token is _APACHE and plain.endswith("}t") and _plain(plain) in _WIDTHS:
             pattern += rf"(\d{{{_WIDTHS[_plain(plain)]}}})"
         elif i + 1 < len(tokens) and tokens[i + 1].start() == at:
@@ -203,6 +211,6 @@ def _moment(values: Mapping[str, str], dates: Mapping[str, Date]) -> int | None:
             whole = int(value) * _MOMENTS[unit]
         elif field.endswith("t") and unit in _FRACTIONS and digits:
             fraction = int(value) * _FRACTIONS[unit]
-    if whole is None and parts:
+    if accesslog_dates.whole(parts):
         whole = accesslog_dates.moment(parts)
     return None if whole is None else whole + fraction % units.SECOND
