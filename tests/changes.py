@@ -12,13 +12,14 @@ PAGE = {
     "page": {"at": {"web": {"compute": "1 ms", "calls": {"query": 1}}}},
     "query": {"at": {"app": {"compute": "1 ms"}}},
 }
+NODE = {"governor": {}, "disk": {"writeback": {}}, "cores": 2.0}
 WEB: dict[str, Any] = {"workers": 100, "backlog": 128, "calls": {"app": {"pool": 50, "policy": "total_request"}}}
 APP: dict[str, Any] = {"count": 2, "workers": 100, "quota": {"time": "100 ms"}, "heap": "jvm15", "log": "1 kB"}
 
 
 def system(web: dict[str, Any], app: dict[str, Any], **others: Any) -> Experiment:
     call = WEB["calls"]["app"] | web.pop("call", {})
-    nodes = {"app": {"governor": {}, "disk": {"writeback": {}}}}
+    nodes = {"app": NODE}
     load = {"w": {"clients": 10, "interaction": "page"}}
     tiers = {"web": WEB | web | {"calls": {"app": call}}, "app": APP | app}
     return from_table({"tiers": tiers, "interactions": PAGE, "workloads": load, "nodes": nodes} | others)
@@ -28,7 +29,6 @@ def gone(table: dict[str, Any], key: str) -> dict[str, Any]:
     return {"nodes": {"app": {name: value for name, value in table.items() if name != key}}}
 
 
-NODE = {"governor": {}, "disk": {"writeback": {}}}
 CHEAP = {"base": "170 ms", "per_live": "0.1 ms"}
 HEAP = {"young": "64 MiB", "per_visit": "26 kB", "threads": 1.0, "young_collection": CHEAP}
 KEPT = {"w": {"clients": 10, "interaction": "page", "kept": True}}
@@ -60,7 +60,7 @@ CHANGES: dict[str, Experiment] = {
     "no pauses of the collector": system({}, {"heap": None}),
     "no access log": system({}, {"log": 0}),
     "one more replica": system({}, {"count": 3}),
-    "more cores": system({}, {}, nodes={"app": NODE | {"cores": 2.0}}),
+    "more cores": system({}, {}, nodes={"app": NODE | {"cores": 4.0}}),
     "the full clock rate": system({}, {}, **gone(NODE, "governor")),
     "a shorter period of the governor": system({}, {}, nodes={"app": NODE | {"governor": {"period": "100 ms"}}}),
     "smaller writes": system({}, {}, nodes={"app": NODE | {"disk": {"writeback": OFTEN}}}),
@@ -70,6 +70,12 @@ CHANGES: dict[str, Experiment] = {
     "calls that are sent a second time": system({"call": {"hedge": "200 ms"}}, {}),
     "clients that hedge": system({}, {}, workloads={"w": LOAD | {"hedge": "200 ms"}}),
     "clients that repeat": system({}, {}, workloads={"w": LOAD | RETRIED}),
+    "clients that give up": system({}, {}, workloads={"w": LOAD | {"timeout": "400 ms"}}),
+    "quota periods at different times": system({}, {"quota": {"time": "100 ms", "phases": "even"}}),
+    "CPUs of its own": system({}, {}, nodes={"app": NODE | {"cores": 1.0}}),
+    "light calls first": system({"call": {"priority": 4}}, {}),
+    "light requests first": system({}, {"order": "lightest"}),
+    "peak EWMA": system({"call": {"policy": "peak_ewma"}}, {}),
     "senders that repeat early": system({}, {}, kernel={"syn": ["200 ms", "400 ms"]}),
 }
 

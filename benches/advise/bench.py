@@ -57,6 +57,9 @@ class Row:
     inside: int = 0
     best_place: int = 0
     """The place of the predicted best among the remedies of the system; 0: nothing could be compared."""
+    true_place: int = 0
+    """The place, in the ranking that is predicted, of the remedy that is the best of the system itself or within noise
+    of it; 0: nothing could be compared."""
 
 
 def examined(seed: int, systems: str, seconds: float) -> Row:
@@ -95,7 +98,9 @@ def compare(row: Row, found: Advice, table: dict[str, Any]) -> None:
             row.off.append({"change": one.words, "predicted": vlrt.mean, "itself": truth})
         row.inside += vlrt.low is not None and vlrt.high is not None and vlrt.low <= truth <= vlrt.high
     if truths:
-        row.best_place = 1 + sum(other < truths[0] - max(0.01 * row.recorded, FEW) for other in truths)
+        noise = max(0.01 * row.recorded, FEW)
+        row.best_place = 1 + sum(other < truths[0] - noise for other in truths)
+        row.true_place = 1 + next(place for place, other in enumerate(truths) if other <= min(truths) + noise)
 
 
 def in_the_system(found: Advice, table: dict[str, Any]) -> Iterator[tuple[Ranked, Experiment]]:
@@ -121,6 +126,7 @@ def _known(path: tuple[str, ...], system: Experiment) -> bool:
 def summary(rows: list[Row]) -> dict[str, Any]:
     slow = [row for row in rows if row.recorded > FEW]
     told = [row for row in slow if row.predicted]
+    placed = [row for row in told if row.true_place]
     predictions = sum(row.predicted for row in told)
     share = {name: sum(getattr(row, name) for row in told) / predictions for name in ("near", "inside") if predictions}
     return {
@@ -133,7 +139,8 @@ def summary(rows: list[Row]) -> dict[str, Any]:
         "failed": sum(bool(row.failed) for row in slow),
         "predictions": predictions,
         **share,
-        "best in the first two": statistics.fmean(row.best_place <= 2 for row in told) if told else None,
+        "predicted best in the first two": statistics.fmean(row.best_place <= 2 for row in told) if told else None,
+        "true best in the first two": statistics.fmean(row.true_place <= 2 for row in placed) if placed else None,
     }
 
 

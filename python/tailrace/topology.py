@@ -73,6 +73,8 @@ class Server(Table):
     kind: Literal["sync", "async"] | None = None
     """Whether a worker is held while a request waits downstream."""
     protocol: Name | None = None
+    software: Name | None = None
+    """The program that it runs, such as `nginx`: for the lines that `tailrace advise` prints."""
     workers: Count | None = None
     backlog: Count | None = None
     queue_max: Count | None = None

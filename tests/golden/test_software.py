@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from changes import CHANGES, system
-from tailrace.advise.software import SOFTWARE, lacking, of_step
+from tailrace.advise.software import SOFTWARE, lacking, lines, nowhere, of_step
 from tailrace.advise.software.steps import steps
 
 FOLDER = Path(__file__).parent / "software"
@@ -44,3 +44,27 @@ def test_what_lacks_is_software_with_lines_of_its_own() -> None:
     assert lacking(base, CHANGES["a longer backlog"], {"app": ["tomcat"]}) == "web"
     assert lacking(base, CHANGES["no pauses of the collector"], {}) == "app"
     assert lacking(base, CHANGES["the full clock rate"], {}) == "", "the clock rate is the machine's"
+
+
+def test_a_change_that_most_software_lacks_names_the_software_that_has_it() -> None:
+    base = system({}, {})
+    assert "ingress-nginx" in nowhere(base, CHANGES["peak EWMA"], {"web": ["nginx"]})[0]
+    assert nowhere(base, CHANGES["peak EWMA"], {"web": ["kubernetes"]}) == []
+    prequal = system({"call": {"policy": "prequal"}}, {})
+    assert "No software that Tailrace knows has Prequal" in nowhere(base, prequal, {"web": ["envoy"]})[0]
+    assert "only HAProxy" in nowhere(base, CHANGES["light calls first"], {"web": ["apache"]})[0]
+    assert nowhere(base, CHANGES["light calls first"], {"web": ["haproxy"]}) == []
+    newest = system({}, {"order": "newest"})
+    assert "a change of code" in nowhere(base, newest, {"app": ["tomcat"]})[0]
+    assert nowhere(base, CHANGES["a longer backlog"], {"web": ["nginx"]}) == []
+
+
+def test_a_line_says_where_the_value_of_today_comes_from() -> None:
+    base, changed = system({}, {}), CHANGES["a longer backlog"]
+    [of_experiment, *_] = lines(base, changed, {"web": ["nginx"]})
+    assert of_experiment.known == "seen in the experiment"
+    [seen, *rest] = lines(base, changed, {"web": ["nginx"]}, {"tiers.web.backlog": "seen in topology.toml"})
+    assert seen.known == "seen in topology.toml"
+    assert [line.known for line in rest if not line.now] == [""] * sum(not line.now for line in rest)
+    [guessed, *_] = lines(base, changed, {"web": ["nginx"]}, {})
+    assert guessed.known.startswith("assumed")

@@ -147,7 +147,10 @@ def hostile(folder: Path) -> Dataset:
         writer.clocks = (Clock(capture="SECRET.pcap", offset_ns=5),)
         writer.topology = Topology(
             nodes=(Node(name="SECRETnode", address="203.0.113.79", host="SECREThost"),),
-            servers=(Server(name=server, address="203.0.113.79:80", node="SECRETnode", protocol="SECRET"),),
+            servers=(
+                Server(name=server, address="203.0.113.79:80", node="SECRETnode", protocol="SECRET", software="SECRET"),
+                Server(name="SECREThttp", software="nginx"),
+            ),
             pools=(Pool(name="SECRETpool", caller=server, callee=server, size=1, interactions=("SECRETpage",)),),
             balancers=(Balancer(name="SECRETlb", server=server, candidates=(server,), policy="SECRET"),),
             calls=(Call(caller=server, callee=server),),
@@ -184,6 +187,8 @@ def test_a_text_is_the_same_wherever_it_stands(tmp_path: Path) -> None:
     assert server.name == texts[4] == public.topology.places[next(iter(public.topology.places))]
     assert public.topology.place_to_server(texts[4]) == server
     assert str(server.address).endswith(":80")
+    assert str(server.software).startswith("software-")
+    assert public.topology.servers[1].software == "nginx"
     assert public.topology.node_of(server.name) is not None
 
 

@@ -11,7 +11,7 @@ import pytest
 from tailrace import sim
 from tailrace.advise.changing import possible
 from tailrace.advise.remedies import EFFORTS, REMEDIES, Remedy
-from tailrace.experiment import Experiment, from_table
+from tailrace.experiment import Experiment, from_table, places
 
 ROOT = Path(__file__).parents[2]
 Table = dict[str, Any]
@@ -80,6 +80,7 @@ CASES: dict[str, Table] = {
     "elsewhere": system({}, {}, stalls=stall("freeze", "web")),
     "between": system({}, TWO, {"pool": 40, "pool_per": ["candidate"]}, stalls=UNEVEN),
     "retries": STALLED,
+    "timeout": STALLED,
     "retransmission": STALLED,
     "keepalive": system({}, {}, {"kept": False}, stalls=stall("freeze", "app"))
     | {"tiers": {"web": EVENTS | {"calls": {"app": {"kept": False}}}, "app": {"workers": 500}}}
@@ -87,6 +88,7 @@ CASES: dict[str, Table] = {
     "quota": system({}, {"quota": {"time": "36 ms"}}),
     "governor": system({}, {}, nodes={"app": {"governor": {"frequencies": ["0.6 GHz", "2 GHz"], "up": 0.99}}}),
     "isolation": system({}, {}, stalls=stall("burn", "app", threads=20, weight=20.0)),
+    "pinning": system({}, {}, stalls=stall("burn", "app", threads=20, weight=20.0), nodes={"app": {"cores": 2}}),
     "heap": system({}, {"heap": {"young": "8 MiB", "per_visit": "26 kB", "young_collection": {"base": "300 ms"}}}),
     "flush": system({}, {}, nodes={"app": {"disk": {"flush": {"period": "3 s", "first": "2 s", "rate": "8 MB/s"}}}}),
     "smoothing": bursts(),
@@ -94,7 +96,7 @@ CASES: dict[str, Table] = {
 }
 
 
-REFUSING = ("shedding", "limit")
+REFUSING = ("shedding", "limit", "timeout")
 """They exchange very long requests for refused ones."""
 
 
@@ -120,7 +122,18 @@ def test_a_remedy_removes_what_it_is_meant_for(remedy: Remedy) -> None:
 def test_a_remedy_without_anything_to_change_does_not_apply() -> None:
     plain = from_table(STALLED)
     applied = {remedy.name for remedy in REMEDIES if any(option.sizes for option in remedy.options(plain))}
-    unfit = {"keepalive", "policy", "mechanism", "quota", "governor", "isolation", "heap", "flush", "smoothing"}
+    unfit = {
+        "keepalive",
+        "policy",
+        "mechanism",
+        "quota",
+        "governor",
+        "isolation",
+        "pinning",
+        "heap",
+        "flush",
+        "smoothing",
+    }
     assert applied == set(CASES) - unfit - {"between", "connecting"}
 
 
@@ -165,3 +178,35 @@ def test_asynchronous_servers_keep_the_connections_of_their_drivers() -> None:
     for of in (tiers["web, app"], tiers["web, app, db"]):
         assert (of["app"].kind, of["app"].workers) == ("async", 0)
         assert (of["app"].calls["db"].kept, of["app"].calls["db"].pool) == (True, 40)
+
+
+def test_quota_periods_at_different_times_leave_a_server_that_goes_on() -> None:
+    """Two servers behind a balancer that asks the less busy one, each with a quota of short bursts in long periods."""
+    app = {"count": 2, "workers": 4, "backlog": 2, "quota": {"time": "262 ms", "period": "1 s"}}
+    call = {"policy": "least_connections", "kept": False}
+    base = from_table(system({"workers": 200, "backlog": 200}, app, call, rate=250.0) | {"duration": "12 s"})
+    [remedy] = [one for one in REMEDIES if one.name == "quota"]
+    [spread] = [one for one in remedy.options(base) if one.sizes == (None,) and "periods" in one.words(None)]
+    changed = possible(base, spread.changes(None))
+    assert changed is not None
+    assert changed.tiers["app"].quota is not None
+    assert changed.tiers["app"].quota.phases == "even"
+    before, after = harmed(base)[0], harmed(changed)[0]
+    assert before >= 10
+    assert after <= before / 4
+    assert not [one for one in remedy.options(changed) if one.sizes == (None,) and "periods" in one.words(None)]
+
+
+def test_a_pinned_server_has_cpus_of_its_own_and_leaves_the_others() -> None:
+    table = system({"node": ["host"]}, {"node": ["host"]}, nodes={"host": {"cores": 4, "governor": {}}})
+    [remedy] = [one for one in REMEDIES if one.name == "pinning"]
+    options = {option.place: option for option in remedy.options(from_table(table))}
+    assert list(options) == ["web", "app"]
+    assert options["app"].sizes == (1, 2, 3)
+    changed = possible(from_table(table), options["app"].changes(3))
+    assert changed is not None
+    nodes = places.nodes(changed)
+    assert {name: node.cores for name, node in nodes.items()} == {"host": 1.0, "app-cpus": 3.0}
+    assert all(node.governor for node in nodes.values())
+    single = from_table(system({"node": ["host"]}, {"node": ["host"]}, nodes={"host": {"cores": 1}}))
+    assert not list(remedy.options(single))

@@ -362,7 +362,16 @@ def test_the_command_shows_both(run: Dataset, tmp_path: Path, capsys: pytest.Cap
     assert perform([*words, "--json"]) == 2, "the experiment exists already"
     capsys.readouterr()
     assert perform([*words, "--json", "--overwrite"]) == 0
-    assert json.loads(capsys.readouterr().out)["passed"] is True
+    told = json.loads(capsys.readouterr().out)
+    assert told["passed"] is True
+    assert told["origins"]["tiers.web.workers"] == "seen in topology.toml"
+    written = pl.read_csv(tmp_path / "twin" / "demands.csv")
+    assert len(written) == len(told["demands"])
+    for row, demand in zip(written.iter_rows(named=True), told["demands"], strict=True):
+        assert row["error_ns"] == pytest.approx(demand["error_ns"], abs=1e-3)
+    computing = [demand for demand in told["demands"] if demand["visits"] > 100 and demand["compute_ns"]]
+    assert computing
+    assert all(0 < demand["error_ns"] < 0.2 * demand["compute_ns"] for demand in computing)
 
 
 def test_visits_that_call_each_other_in_a_circle_are_cut(run: Dataset, tmp_path: Path) -> None:

@@ -116,6 +116,8 @@ class Advice:
     headroom: Headroom | None = None
     software: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The software of each tier, for the lines to change."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Of a recording: where the twin's present values come from, by key of the experiment."""
     notes: tuple[str, ...] = ()
     """What limits the advice, such as what the recording does not show."""
     compared: tuple[Compared, ...] = ()
@@ -125,7 +127,8 @@ class Advice:
 
     def lines(self, one: Ranked) -> list[Line]:
         """The lines that make the change."""
-        return software.lines(self.experiment, one.experiment, self.software)
+        origins = self.origins if self.compared else None
+        return software.lines(self.experiment, one.experiment, self.software, origins)
 
     @property
     def best(self) -> Ranked | None:

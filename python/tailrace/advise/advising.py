@@ -55,7 +55,9 @@ def advise(
     with ExitStack() as stack:
         folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-")))
         planned, called = _planned(source, folder)
-        chosen = server_software.chosen(planned.experiment, software or {}, planned.facts.protocols)
+        chosen = server_software.chosen(
+            planned.experiment, software or {}, planned.facts.protocols, planned.facts.programs
+        )
         left = None if seconds is None else max(seconds - (time.monotonic() - begun), 0.0)
         known = planned.facts
         trials = Trials(folder / "runs", left, workers, progress, known.spread, known.rest, known.sample)
@@ -71,6 +73,7 @@ def advise(
             complete=not trials.cut,
             software=chosen,
             notes=notes,
+            origins=planned.facts.origins,
             compared=planned.facts.compared,
             queues=lines,
             undone=tuple(trials.undone),

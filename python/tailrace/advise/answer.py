@@ -8,10 +8,14 @@ from tailrace.advise import software
 from tailrace.advise.advice import Advice, Ranked, Surge
 from tailrace.advise.prediction import Prediction
 from tailrace.advise.sizing import REMOVED
+from tailrace.diagnosis.finding import UNKNOWN
+from tailrace.experiment import Experiment, places
 from tailrace.report import words
 
 SLOWER = 0.95
 """A reader must know of a throughput below this share."""
+SHOWN = 3
+"""Causes that a sentence names."""
 
 
 def sentences(advice: Advice) -> list[str]:
@@ -47,6 +51,16 @@ def unnamed(advice: Advice) -> str:
     return f"What {name} runs is not known: --software {name}=nginx (or another) gives its own lines."
 
 
+def without_lines(advice: Advice, one: Ranked) -> list[str]:
+    """Which software has a setting for it, where that of the tier has none."""
+    return software.nowhere(advice.experiment, one.experiment, advice.software)
+
+
+def hints(advice: Advice) -> str:
+    """What lines the best change lacks, and where they are to be had."""
+    return "" if advice.best is None else " ".join((*without_lines(advice, advice.best), unnamed(advice))).strip()
+
+
 def _now(advice: Advice) -> str:
     base = advice.base
     failed = f", and {predicted(base.failed)} get no answer" if base.failed.mean else ""
@@ -63,8 +77,26 @@ def _do(advice: Advice, best: Ranked | None) -> str:
     failed = best.effect.failed
     refused = f", and {predicted(failed)} get no answer" if failed.mean else ""
     left = f"it is predicted to leave {predicted(best.effect.vlrt)}{refused}"
+    if alone := _alone(advice, best):
+        left += f"; both are needed, because {alone}"
     sure = "" if best.better else f"; {words.plural(len(best.effect.harmed), 'run')} are too few to be sure"
     return f"{best.words[:1].upper()}{best.words[1:]}: {left}{sure}."
+
+
+def _alone(advice: Advice, best: Ranked) -> str:
+    """What each change of a pair leaves without the other; empty if the best is no pair."""
+    parts = [
+        one for one in advice.ranked if len(one.remedies) == 1 and len(best.remedies) > 1 and one.words in best.words
+    ]
+    return " and ".join(f"to {one.words} alone leaves {words.count(one.effect.vlrt.mean)}" for one in parts)
+
+
+def causes(experiment: Experiment) -> list[str]:
+    """What takes capacity from servers in a twin, or stalls them in an experiment, each with its tier."""
+    tier = {server.name: server.tier for server in places.servers(experiment)}
+    found = [f"{one.cause} at {words.name(tier[one.place])}" for one in experiment.losses if one.cause != UNKNOWN]
+    found += [f"{one.kind} at {words.name(one.place)}" for one in experiment.stalls]
+    return list(dict.fromkeys(found))
 
 
 def _mind(advice: Advice, best: Ranked | None) -> str:
@@ -85,7 +117,14 @@ def _mind(advice: Advice, best: Ranked | None) -> str:
     if also:
         return f"It can also be done in another way: {also[0].words}."
     left = fsum(best.effect.harmed) / len(best.effect.harmed)
-    return best.hurts[0] if left < 1 else f"No change that was tried removes all. {best.hurts[0]}"
+    if left < 1:
+        return best.hurts[0]
+    several = causes(advice.experiment)
+    why = ""
+    if len(several) > 1:
+        shown = ", ".join(several[:SHOWN]) + (f" and {len(several) - SHOWN} more" if len(several) > SHOWN else "")
+        why = f" {len(several)} causes are at work: {shown}."
+    return f"No change that was tried removes all.{why} {best.hurts[0]}"
 
 
 def _headroom(advice: Advice) -> str:

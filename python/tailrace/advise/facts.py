@@ -37,6 +37,10 @@ class Facts:
     notes: tuple[str, ...] = ()
     protocols: Mapping[str, str] = field(default_factory=dict)
     """By tier of the twin, as the recording's topology has them."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """By tier of the twin, the program that it runs, where the recording's topology has it."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Key of the twin → where its value comes from."""
     compared: tuple[Compared, ...] = ()
     """Recorded beside reproduced."""
     unlimited: Mapping[str, int] = field(default_factory=dict)

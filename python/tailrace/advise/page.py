@@ -10,7 +10,7 @@ from typing import Any
 
 from tailrace.advise import drawings, undone
 from tailrace.advise.advice import Advice, Effect, Ranked
-from tailrace.advise.answer import predicted, sentences, surge_words, unnamed
+from tailrace.advise.answer import hints, predicted, sentences, surge_words
 from tailrace.advise.changing import as_options
 from tailrace.advise.drawings import AFTER, NOW
 from tailrace.advise.outcomes import EDGES
@@ -59,7 +59,7 @@ def html(advice: Advice) -> str:
         knee=drawings.sentence(knee) if (knee := advice.queues and advice.queues.knee) else "",
         compared=advice.compared,
         files=_files(advice),
-        unnamed=unnamed(advice),
+        unnamed=hints(advice),
         set_options=as_options(best.changes) if best else [],
         useless=[(what, words.count(left)) for what, left in advice.useless],
         screened=words.count(advice.screened),
@@ -80,7 +80,7 @@ def section(advice: Advice | None, answer: Sequence[str], reasons: Sequence[str]
         plots=[_bars(advice)] if advice and advice.ranked else [],
         rows=_rows(advice) if advice else [],
         files=_files(advice) if advice else [],
-        unnamed=unnamed(advice) if advice else "",
+        unnamed=hints(advice) if advice else "",
     )
     return Section("advice", "What to change", body)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -64,6 +65,8 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
             *_last(twin, run, repeated),
         ),
         protocols=_protocols(twin, run, repeated),
+        programs=_said(twin, run, repeated, "software"),
+        origins=twin.origins,
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
         opening=tuple(_of(twin, "kept")),
@@ -93,9 +96,14 @@ def _simplest(twin: Twin, run: Dataset) -> tuple[Twin, Gate]:
 
 def _protocols(twin: Twin, run: Dataset, repeated: Experiment) -> dict[str, str]:
     """By tier of the twin."""
-    known = {server.name: server.protocol for server in run.topology.servers}
+    return _said(twin, run, repeated, "protocol")
+
+
+def _said(twin: Twin, run: Dataset, repeated: Experiment, key: Literal["protocol", "software"]) -> dict[str, str]:
+    """What the recording's topology says of servers, by tier of the twin."""
+    known: dict[str, str | None] = {server.name: getattr(server, key) for server in run.topology.servers}
     tier = {server.name: server.tier for server in places.servers(repeated)}
-    return {tier[own]: protocol for server, own in twin.servers.items() if (protocol := known.get(server))}
+    return {tier[own]: said for server, own in twin.servers.items() if (said := known.get(server))}
 
 
 def _last(twin: Twin, run: Dataset, repeated: Experiment) -> Iterator[str]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tailrace.advise.advice import Advice, Effect, Ranked
-from tailrace.advise.answer import sentences
+from tailrace.advise.answer import sentences, without_lines
 from tailrace.advise.changing import key
 from tailrace.advise.outcomes import EDGES
 from tailrace.advise.prediction import Prediction
@@ -49,6 +49,7 @@ def _ranked(advice: Advice, one: Ranked) -> Json:
         "smallest": one.smallest or None,
         "keys": {key(path): value for path, value in one.changes.items()},
         "lines": [vars(line) for line in advice.lines(one)],
+        "without_lines": without_lines(advice, one),
         "effort": one.effort,
         "hurts": list(one.hurts),
         "sources": list(one.sources),

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tailrace.advise import undone
 from tailrace.advise.advice import Advice, Ranked
-from tailrace.advise.answer import predicted, sentences, surge_words, unnamed
+from tailrace.advise.answer import predicted, sentences, surge_words, unnamed, without_lines
 from tailrace.report import words
 
 USELESS_MAX = 12
@@ -67,9 +67,10 @@ def _lines(advice: Advice) -> Iterator[str]:
     if found:
         yield f"To {advice.best.words}:"
     for line in found:
-        now = f"{line.now} → " if line.now else ""
+        now = f"{line.now} ({line.known}) → " if line.now else ""
         note = f"  ({line.note})" if line.note else ""
         yield f"  {line.software} of {line.tier}, {line.file}: {now}{line.then or 'remove it'}{note}"
+    yield from without_lines(advice, advice.best)
     if hint := unnamed(advice):
         yield hint
     yield ""

@@ -71,6 +71,13 @@ PROTOCOLS = frozenset(
         *("memcached", "mongodb", "kafka", "cassandra", "amqp", "ldap", "dns"),
     )
 )
+SOFTWARE = frozenset(
+    (
+        *("apache", "apache2", "httpd", "nginx", "haproxy", "envoy", "tomcat", "java", "gunicorn", "uwsgi", "uvicorn"),
+        *("php-fpm", "puma", "node", "mysqld", "mariadbd", "mysql", "mariadb", "postgres", "postgresql", "pgbouncer"),
+    )
+)
+"""Programs that thousands of sites run."""
 POLICIES = frozenset(
     ("round_robin", "random", "least_connections", "peak_ewma", "prequal", "requests", "total_request", "current_load")
 )

@@ -59,6 +59,8 @@ def _json(found: Twin, checked: Gate, path: Path) -> dict[str, Any]:
         "experiment": str(path),
         "passed": checked.passed,
         "compared": [vars(row) for row in checked.rows],
+        "demands": [vars(demand) for demand in found.demands],
+        "origins": dict(found.origins),
         "unknown": [vars(unknown) for unknown in found.unknowns],
     }
 

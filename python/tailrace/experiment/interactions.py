@@ -82,6 +82,10 @@ class Interaction(Table):
     """Bytes of the request."""
     response: Size = 8_000
     """Bytes of the response."""
+    silent: Flag = False
+    """Its clients connect, send nothing and leave after the `wait` of its work: a browser that opens connections in
+    advance. A worker that takes such a connection holds it until then. It is not a request: an event `silent_client` of
+    the recording says how long its client was silent."""
     at: dict[Name, Work] = Field(default_factory=dict)
     """By role or name of a tier; the name takes precedence. A tier that is not listed never receives it."""
 

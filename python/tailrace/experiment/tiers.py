@@ -40,6 +40,9 @@ class Quota(Table):
     burst: Duration = 0
     """Unused time of earlier periods, up to this much, is added to a later one (`cpu.max.burst`). At most `time`, as in
     Linux."""
+    phases: Literal["together", "even"] = "together"
+    """together: periods of all servers begin at once, as on one machine before Linux 6.4, whose timers all count from
+    its start. even: servers whose quotas have this divide the period evenly."""
 
 
 class Limit(Table):

@@ -123,6 +123,12 @@ def refuse(experiment: Experiment, share: Share, settings: Settings) -> None:
             f"most {chains} workers can run it, got {share.shares}",
             advice=f"raise workloads.{name}.client_processes or lower --workers and --share",
         )
+    silent = [name for name, one in experiment.interactions.items() if one.silent]
+    if silent:
+        raise UsageError(
+            f"interactions.{silent[0]}.silent works only in the simulator",
+            advice="the load generator sends a request on each of its connections",
+        )
     for load_name, load in experiment.workloads.items():
         for key in ("hedge", "retry_budget", "retried_as_one"):
             if getattr(load, key):

@@ -131,7 +131,10 @@ def read(sources: Sequence[Source]) -> Found:
     log.balancer.samples(log.server, found, source)
     found.attempts = "indirectly, of the servers behind" if log.calls else ""
     found.topology = Topology(
-        servers=(Server(name=log.server, protocol="http"), *(Server(name=other) for other in sorted(log.calls))),
+        servers=(
+            Server(name=log.server, protocol="http", software=form.software or None),
+            *(Server(name=other) for other in sorted(log.calls)),
+        ),
         calls=tuple(Call(caller=log.server, callee=other) for other in sorted(log.calls)),
     )
     said = [*_notes(log, form, source, drops), *(clock.notes if clock is not None else ())]

@@ -83,6 +83,8 @@ class Form:
     """Of lines like this one, so that many can be read at once."""
     steady: Callable[[], bool] = lambda: True
     """Whether the lines still have the fields that the layouts were made for."""
+    software: str = ""
+    """The only program that writes such lines; empty: several do."""
 
 
 def _combined(line: str) -> Line | None:
@@ -273,7 +275,7 @@ def local_moment(clock: str, zone: str) -> int | None:
 
 
 FORMS = (
-    Form(_haproxy, at_end=False, zoneless=True, layout=accesslog_layout.haproxy),
+    Form(_haproxy, at_end=False, zoneless=True, layout=accesslog_layout.haproxy, software="haproxy"),
     Form(_json, at_end=True, layout=accesslog_layout.json_lines),
     Form(_combined, at_end=True, layout=accesslog_layout.combined),
 )

@@ -220,8 +220,8 @@ def _of_caddy(values: Mapping[str, Any], scale: int = units.SECOND) -> Line | No
 
 
 FORMS = (
-    Form(_tcp, at_end=False, zoneless=True),
-    Form(_envoy, at_end=False, layout=accesslog_cuts.envoy),
+    Form(_tcp, at_end=False, zoneless=True, software="haproxy"),
+    Form(_envoy, at_end=False, layout=accesslog_cuts.envoy, software="envoy"),
     Form(_balancer, at_end=True, layout=accesslog_cuts.balancer),
     Form(_traefik, at_end=False, layout=accesslog_cuts.traefik),
     Form(_json, at_end=True, layout=accesslog_cuts.json_lines),

@@ -118,7 +118,7 @@ def _php(line: str) -> Line | None:
 
 
 FORMS = (
-    Form(_uwsgi, at_end=False, zoneless=True, sparse=True, layout=accesslog_programs.uwsgi),
+    Form(_uwsgi, at_end=False, zoneless=True, sparse=True, layout=accesslog_programs.uwsgi, software="uwsgi"),
     Form(_rails, at_end=True, zoneless=True, sparse=True, layout=accesslog_programs.rails),
-    Form(_php, at_end=False, layout=accesslog_programs.php),
+    Form(_php, at_end=False, layout=accesslog_programs.php, software="php-fpm"),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +50,7 @@ def _joined(folder: Path, state: dict[str, Any], writer: Writer, decoding: Decod
         writer.lose(what, count)
     writer.lose("segments that could not be read", len(joined["damaged"]))
     writer.notes += state["notes"]
-    topology = _packets(state, joined, writer, decoding)
+    topology = _with_software(_packets(state, joined, writer, decoding), state)
     if not state["closed"] and locks.is_held(folder):
         writer.notes.append(f"the recorder was still running: this is its record up to {format_moment(state['end'])}")
     elif not state["closed"]:
@@ -102,6 +103,20 @@ def _processes(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, l
     given = set(servers.values())
     found = {name: [a for a in addresses if a not in given] for name, addresses in state.get("servers", {}).items()}
     return {name: addresses for name, addresses in found.items() if addresses}
+
+
+def _with_software(topology: Topology, state: dict[str, Any]) -> Topology:
+    """Each server runs the process that listened at its address: `shop/java:8080` is java on the node shop."""
+    process = {
+        str(address): re.sub(r":\d+$", "", str(name)).rpartition("/")[2]
+        for name, addresses in state.get("servers", {}).items()
+        for address in addresses
+    }
+    servers = (
+        server.model_copy(update={"software": found}) if (found := process.get(server.address or "")) else server
+        for server in topology.servers
+    )
+    return topology.model_copy(update={"servers": tuple(servers)})
 
 
 def _state(folder: Path) -> dict[str, Any]:

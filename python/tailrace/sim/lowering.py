@@ -159,11 +159,24 @@ def _group(experiment: Experiment, server: places.Server, cores: dict[str, float
     }
     if tier.quota:
         burst = {"burst": tier.quota.burst} if tier.quota.burst else {}
-        lowered["quota"] = {"quota": tier.quota.time, "period": tier.quota.period} | burst
+        lowered["quota"] = {"quota": tier.quota.time, "period": tier.quota.period} | burst | _first(experiment, server)
     if tier.inflation:
         curve = tier.inflation
         lowered["inflation"] = {"free": curve.free, "slope": curve.slope, "power": curve.power}
     return lowered
+
+
+def _first(experiment: Experiment, server: places.Server) -> Json:
+    """When the first period of its quota ends: that of the k-th of n servers that divide it, after k/n of it."""
+    spread = [one.name for one in places.servers(experiment) if _divides(experiment.tiers[one.tier])]
+    quota = experiment.tiers[server.tier].quota
+    if quota is None or server.name not in spread:
+        return {}
+    return {"first": max(quota.period * (spread.index(server.name) + 1) // len(spread), 1)}
+
+
+def _divides(tier: Tier) -> bool:
+    return tier.quota is not None and tier.quota.phases == "even"
 
 
 def _server(

@@ -64,6 +64,7 @@ class Programs:
                 "light": one.light,
                 "rank": _rank(one),
                 "servlet": servlets.setdefault(one.servlet or name, number),
+                **({"silent": True} if one.silent else {}),
             }
             for number, (name, one) in enumerate(found)
         ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from tailrace.experiment import Experiment, places, to_table
-from tailrace.experiment.workloads import Closed, Poisson
+from tailrace.experiment import Experiment, places, to_table, traces
+from tailrace.experiment.workloads import Closed, Poisson, Trace
 from tailrace.testbed.system import System
 from tailrace.units import SECOND
 
@@ -46,6 +47,8 @@ def rising(experiment: Experiment) -> Experiment | None:
             part = {"clients": -(-load.clients // STEPS), "index_of_dispersion": 1.0}
         elif isinstance(load, Poisson):
             part = {"rate": load.rate / STEPS}
+        elif isinstance(load, Trace):
+            load, part = _drawn(load)
         else:
             continue
         for step in range(STEPS):
@@ -54,3 +57,13 @@ def rising(experiment: Experiment) -> Experiment | None:
     if not workloads:
         return None
     return experiment.model_copy(update={"ramp": 0, "duration": STEPS * STEP_NS, "workloads": workloads, "stalls": ()})
+
+
+def _drawn(load: Trace) -> tuple[Poisson, dict[str, object]]:
+    """Requests of the same pages as recorded ones, at their mean rate, and what differs in each step."""
+    requests = traces.read(load.file)
+    lasted = max(requests.times[-1] - requests.times[0], SECOND) if requests.times else SECOND
+    rate = max(len(requests.times), 1) * SECOND / lasted
+    mix = {name: float(count) for name, count in Counter(requests.names).items()}
+    drawn = Poisson(kind="poisson", rate=rate, mix=mix, entry=load.entry, kept=load.kept)  # of these pages
+    return drawn, {"rate": rate / STEPS}

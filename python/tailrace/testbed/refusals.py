@@ -10,6 +10,7 @@ from tailrace.errors import UsageError
 from tailrace.experiment import Experiment, places, rubbos
 from tailrace.experiment.losses import NEIGHBOUR
 from tailrace.experiment.model import Lock
+from tailrace.experiment.tiers import Tier
 from tailrace.testbed import disk, lossy, swap, syn
 from tailrace.testbed.servers import KINDS
 from tailrace.testbed.settings import settings
@@ -56,7 +57,7 @@ def notes(experiment: Experiment) -> list[str]:
         *(
             f"{name}: the server has a thread for each connection; only the simulator has {tier.workers} workers"
             for name, tier in experiment.tiers.items()
-            if tier.software == "mysql" and tier.kind == "sync"
+            if tier.software == "mysql" and tier.kind == "sync" and tier.workers
         ),
         *(
             f"{loss.place}: what it lost to {loss.cause} is withheld by a CPU quota, which samples show"
@@ -72,7 +73,7 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
     least, most = SAMPLING_NS
     for name, tier in experiment.tiers.items():
         if tier.software not in KINDS:
-            yield f"tiers.{name}.software", f"it must be one of {', '.join(KINDS)}, got {tier.software}"
+            yield f"tiers.{name}.software", _software(tier)
         if tier.spawn and tier.software != "apache":
             yield f"tiers.{name}.spawn", "only Apache starts further processes"
         if tier.quota and tier.quota.burst:
@@ -92,6 +93,13 @@ def _refusals(experiment: Experiment) -> Iterator[Refusal]:
     for setting in settings(experiment, nowhere, Path()).values():
         for key, why in KINDS[setting.tier.software or ""].refuses(setting):
             yield f"tiers.{setting.name}.{key}", why
+
+
+def _software(tier: Tier) -> str:
+    if tier.software:
+        return f"it must be one of {', '.join(KINDS)}, got {tier.software}"
+    chain = "a database at the end, Tomcat before it, and Apache or nginx before Tomcat"
+    return f"it must be one of {', '.join(KINDS)}: without one, it plays {chain}"
 
 
 def _of_machines(experiment: Experiment) -> Iterator[Refusal]:
@@ -148,6 +156,9 @@ def _of_workloads(experiment: Experiment) -> Iterator[Refusal]:
     for name in pages & experiment.interactions.keys():
         if experiment.interactions[name].servlet:
             yield f"interactions.{name}.servlet", "the bulletin board has servlets of its own, RUBBoS's"
+    for name, interaction in experiment.interactions.items():
+        if interaction.silent:
+            yield f"interactions.{name}.silent", "the load generator sends a request on each of its connections"
     yield from _of_calls(experiment)
     for name, load in experiment.workloads.items():
         if load.kernel and load.kernel != experiment.kernel.syn:

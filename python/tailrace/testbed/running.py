@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tailrace import dataset, endings
 from tailrace.dataset import Writer
@@ -25,6 +26,7 @@ from tailrace.testbed.guardian import guarded
 from tailrace.testbed.ledger import held
 from tailrace.testbed.nodes import CLIENTS, MONITORS
 from tailrace.testbed.outcome import Outcome, outcome
+from tailrace.testbed.playing import played
 from tailrace.testbed.program import Program
 from tailrace.testbed.refusals import notes, refuse
 from tailrace.testbed.site import Site
@@ -64,16 +66,17 @@ def run(
     Raises UsageError for what the testbed cannot do, TailraceError for other failures. After any error everything is
     undone, and no half-written file remains. `progress(ns, ns in all)` may raise to stop it.
     """
-    refuse(experiment)
-    with dataset.create(out, overwrite) as writer:
+    with TemporaryDirectory(prefix="tailrace-") as requests, dataset.create(out, overwrite) as writer:
+        asked = played(experiment, Path(requests))
+        refuse(asked.experiment)
         raw = writer.folder / "raw"
         raw.mkdir()
-        with serving(experiment, site or Site()) as up:
+        with serving(asked.experiment, site or Site()) as up:
             happened = measure(up, raw, loading, progress or (lambda done, whole: None))
             topology, files = layout.topology(up), _keep(up, raw)
         read(writer, files, topology, INTERACTIONS)
         writer.maker = "tailrace testbed"
-        writer.notes += notes(experiment)
+        writer.notes += [*asked.notes, *notes(asked.experiment)]
         shutil.rmtree(raw / SEGMENTS)
         recording.compress(raw / "packets.pcap")
         stalled = truth.stalls_of(vars(stall) for stall in [*happened, *stalls.arose(up, writer.folder)])

@@ -8,6 +8,7 @@ inference  limits of servers that no topology states, where the recording shows 
 cpu        the ledger's account of capacity in terms of CPU time
 demands    what visits need: CPU time, and time that they neither compute nor call
 limits     workers, queues, connections, retransmission; and what the recording does not show
+origins    where the values of settings come from
 clients    requests as they came: recorded times, or think times after an answer
 machines   nodes, and servers that share one
 governors  clock rates that follow the load
@@ -15,6 +16,7 @@ habits     what clients do without an answer
 paths      packets that were lost on their way
 learning   all of these as one experiment, and each line of the ledger as a loss of capacity
 idle       what servers lacked while no visit was inside
+silent     clients that sent nothing
 stops      whether what takes capacity stops the processes of a server
 model      the twin and its files
 cutting    the part of a long recording that a change can matter in

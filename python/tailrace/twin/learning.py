@@ -32,6 +32,7 @@ from tailrace.twin import (
     machines,
     paths,
     pauses,
+    silent,
     slots,
     stops,
     structure,
@@ -43,6 +44,7 @@ from tailrace.twin.habits import Habits
 from tailrace.twin.limits import Limits, Unknown
 from tailrace.twin.machines import Machines
 from tailrace.twin.model import Steps, Twin
+from tailrace.twin.origins import OF_REPEATS, Origins
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Tree
 from tailrace.units import MILLISECOND, SECOND, exact_duration
@@ -85,10 +87,11 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
     used = cpu.reconcile(seen, account, beside)
     needs = demands.measure(seen, account, used, found, kinds, roots, latency, beside, pause)
     needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
-    fits = Limits(view, account, found)
+    fits = Limits(view, account, found, Origins(looked.topology, view))
     governed = governors.of_tiers(view, found, on.shared)
     lost = idle.lost(seen, account, on.without_neighbours(seen, account, used.lost))
     requests = cutting.arrivals(view, recorded, found, kinds, needs, roots, kept)
+    requests, silences = silent.apart(recorded, found, kinds, requests, view.begin)
     slug = _slugs(recorded.servers + tuple(requests))
     files = {f"requests-{slug[entry]}.parquet": rows for entry, rows in requests.items()}
     tiers = _tiers(fits, kinds, found, on, machines.weights(seen, account, on), _waiting(needs))
@@ -101,7 +104,7 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
         "kernel": {"syn": limits.syn(recorded.schedule)},
         "nodes": on.nodes(found),
         "tiers": tiers,
-        "interactions": _reached(_interactions(kinds, needs), requests.values()),
+        "interactions": _reached(_interactions(kinds, needs) | silences, requests.values()),
         "workloads": _workloads(zip(requests, files, strict=True), found, entries, habit),
         "stalls": paths.holes(account, found, view.begin),
         "losses": [
@@ -116,6 +119,7 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
         servers=found.name,
         entries=entries,
         demands=tuple(needs.of_kind.values()),
+        origins={**fits.origins.of, "kernel.syn": OF_REPEATS},
         unknowns=(*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used)),
         accounted=used.accounted,
         begin=view.begin,

@@ -19,6 +19,7 @@ from tailrace.diagnosis.view import View
 from tailrace.experiment.model import SYN_SCHEDULES
 from tailrace.experiment.tiers import Policy
 from tailrace.topology import Pool, Server
+from tailrace.twin.origins import Origins
 from tailrace.twin.structure import Structure
 from tailrace.units import MICROSECOND, SECOND
 
@@ -75,14 +76,25 @@ class Limits:
     view: View
     account: Account
     structure: Structure
+    origins: Origins
     unknowns: list[Unknown] = field(default_factory=list)
 
     def tier(self, name: str, waits: bool) -> dict[str, Any]:
+        """The keys of `[tiers.NAME]`, whose origins are noted."""
+        found = self._tier(name, waits)
+        self.origins.of_tier(name, self._fullest(name), found)
+        return found
+
+    def _fullest(self, name: str) -> str:
+        """The server of a tier that lost most attempts."""
+        return max(self.structure.members[name], key=lambda one: len(lost_at(self.view, one)))
+
+    def _tier(self, name: str, waits: bool) -> dict[str, Any]:
         """The keys of `[tiers.NAME]` that say how many requests fit into a server. In the engine, a visit that waits
         holds its event loop. A real event loop goes on with other visits meanwhile, so an asynchronous tier that
         `waits` without computing gets any number of threads."""
         servers = self.structure.members[name]
-        server = max(servers, key=lambda one: len(lost_at(self.view, one)))
+        server = self._fullest(name)
         known = self.view.topology.server(server) or Server(name=server)
         found: dict[str, Any] = {"count": len(servers)} if len(servers) > 1 else {}
         if not known.backlog:
@@ -122,13 +134,21 @@ class Limits:
         callers, callees = self.structure.members[caller], self.structure.members[callee]
         key = f"tiers.{caller}.calls.{callee}"
         found: dict[str, Any] = {"kept": self._kept(key, callers, callees), **self._pool(key, callers, callees)}
+        pooled = any(
+            pool.callee in self.view.topology.names_of(one) for one in callees for pool in self._pools(callers)
+        )
         policy = self.structure.policy.get((caller, callee))
         if policy in get_args(Policy):
             found["policy"] = policy
+        self.origins.of_calls(key, pooled, found, self._keeps(callers, callees) is not None)
         server = self.view.topology.server(callees[0])
         if policy in MOD_JK and server is not None and server.protocol == "ajp":
             found |= {"endpoint": "original", "recover_time": "60 s"}
         return found
+
+    def _pools(self, callers: tuple[str, ...]) -> list[Pool]:
+        """Those that the topology states."""
+        return [pool for caller in callers for pool in self.view.topology.pools_of(caller)]
 
     def _kept(self, key: str, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool:
         """Whether calls go over connections that stay open. Where that is not known, they are taken to be kept."""

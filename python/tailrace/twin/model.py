@@ -23,6 +23,17 @@ from tailrace.experiment.reading import FILE
 from tailrace.twin.demands import Demand
 from tailrace.twin.limits import Unknown
 
+DEMANDS_FILE = "demands.csv"
+DEMANDS: dict[str, type[pl.DataType]] = {
+    "tier": pl.String,
+    "interaction": pl.String,
+    "visits": pl.Int64,
+    "compute_ns": pl.Float64,
+    "error_ns": pl.Float64,
+    "wait_ns": pl.Float64,
+    "before": pl.Float64,
+}
+"""What visits of each kind need, with standard errors: nothing reads it but people."""
 Steps = list[tuple[float, float]]
 """Seconds, and the share of a server's speed that is lost from then on."""
 
@@ -45,6 +56,8 @@ class Twin:
     """Server of the recording → the share of its CPU time that its visits account for."""
     begin: int
     """The moment of the recording at which the twin begins, ns."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Key of the experiment → where its value comes from: seen, inferred or assumed."""
     governors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Node → the governor that set the recorded clock rates, where the recording shows it."""
     more: Mapping[str, float] = field(default_factory=dict)
@@ -100,6 +113,8 @@ class Twin:
         for name, steps in self.losses.items():
             lines = (f"{time:.3f},{lost:.2f}\n" for time, lost in steps)
             whole.write(place / name, ("time,lost\n" + "".join(lines)).encode())
+        demands = pl.DataFrame([vars(one) for one in self.demands], schema=DEMANDS, orient="row")
+        whole.write(place / DEMANDS_FILE, demands.write_csv(float_precision=4).encode())
         whole.write(place / FILE, tomli_w.dumps(self.table).encode())
         return place / FILE
 

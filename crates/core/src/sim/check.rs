@@ -94,13 +94,11 @@ fn groups(plan: &Plan) -> Result<()> {
                 within(&format!("groups[{i}].inflation"), value, 1e9)?;
             }
         }
-        if group
-            .quota
-            .as_ref()
-            .is_some_and(|q| q.quota <= 0 || q.period <= 0 || q.burst < 0)
-        {
+        if group.quota.as_ref().is_some_and(|q| {
+            q.quota <= 0 || q.period <= 0 || q.burst < 0 || q.first.is_some_and(|first| first <= 0)
+        }) {
             return refuse(format!(
-                "groups[{i}].quota: quota and period must be above 0, burst at least 0"
+                "groups[{i}].quota: quota, period and first must be above 0, burst at least 0"
             ));
         }
     }

@@ -242,6 +242,7 @@ impl<S: Sink> Sim<'_, S> {
             return;
         }
         let (client, status, recorded) = (s.client, s.status, s.recorded);
+        let silent = self.plan.classes[s.class as usize].silent;
         self.write_request(stay, status);
         let c = &mut self.clients.all[client as usize];
         for out in c.out.iter_mut().filter(|out| **out == stay) {
@@ -252,7 +253,9 @@ impl<S: Sink> Sim<'_, S> {
             return;
         }
         let asked = c.asked;
-        self.counts(client, asked, status, recorded);
+        if !silent {
+            self.counts(client, asked, status, recorded);
+        }
         let c = &self.clients.all[client as usize];
         if c.out != [NONE; 2] {
             self.abandon(client);

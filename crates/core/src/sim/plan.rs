@@ -163,6 +163,9 @@ pub struct Quota {
     /// What earlier periods left unused, up to this much, may be used in addition (`cpu.max.burst`).
     #[serde(default)]
     pub burst: i64,
+    /// When the first period ends; none: after a whole one.
+    #[serde(default)]
+    pub first: Option<i64>,
 }
 
 /// Work grows with runnable threads n (cache misses, context switches): times 1 + slope·(n − free)^power for n > free.
@@ -310,6 +313,10 @@ pub struct Class {
     /// The first class of its servlet; classes of one servlet share their pools. Default: itself.
     #[serde(default)]
     pub servlet: Option<u32>,
+    /// Its clients connect and send nothing: a worker that takes such a connection waits until its client leaves, `wait`
+    /// after it connected. It is not a request: an event says how long its client was silent.
+    #[serde(default)]
+    pub silent: bool,
 }
 
 /// One step of a server's program for a class.

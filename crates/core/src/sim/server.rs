@@ -405,7 +405,10 @@ impl<S: Sink> Sim<'_, S> {
                 }
             }
             Step::Wait(time) => {
-                let time = time.draw(&mut s.stream) as i64;
+                let mut time = time.draw(&mut s.stream) as i64;
+                if self.plan.classes[s.class as usize].silent {
+                    time -= self.now - s.arrival; // it may leave before a worker is free
+                }
                 if time > 0 {
                     self.queue.push(self.now + time, Kind::Waited, stay);
                     return None;

@@ -226,11 +226,15 @@ impl<S: Sink> Sim<'_, S> {
     /// A stay ends in its server.
     pub(super) fn write_visit(&mut self, stay: u32) {
         let s = &self.stays[stay];
+        let class = &self.plan.classes[s.class as usize];
+        if class.silent {
+            let (server, begin) = (s.server, s.arrival);
+            return self.event(server, "silent_client", begin, None);
+        }
         if !s.recorded {
             return;
         }
         let epoch = self.plan.epoch;
-        let class = &self.plan.classes[s.class as usize];
         let (caller, parent) = if s.is_root() {
             (0, NO_ID)
         } else {
@@ -267,7 +271,7 @@ impl<S: Sink> Sim<'_, S> {
     /// The client's view of a request, when it ends.
     pub(super) fn write_request(&mut self, stay: u32, status: Status) {
         let s = &self.stays[stay];
-        if !s.recorded {
+        if !s.recorded || self.plan.classes[s.class as usize].silent {
             return;
         }
         let epoch = self.plan.epoch;

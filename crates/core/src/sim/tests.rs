@@ -8,7 +8,9 @@ mod errors;
 mod governor;
 mod held_up;
 mod joined;
+mod quotas;
 mod remedies;
+mod silent;
 
 use super::plan::Plan;
 use super::tables::{Report, Sink};

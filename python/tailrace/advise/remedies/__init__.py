@@ -18,6 +18,7 @@ from tailrace.advise.remedies import (
     limit,
     mechanism,
     newest,
+    pinning,
     policy,
     pool,
     priority,
@@ -27,6 +28,7 @@ from tailrace.advise.remedies import (
     retries,
     shedding,
     smoothing,
+    timeout,
     workers,
 )
 from tailrace.advise.remedies.remedy import EFFORTS, Changes, Effort, Option, Remedy, Size
@@ -35,8 +37,8 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     one.REMEDY
     for one in (
         *(backlog, workers, pool, asynchronous, shedding, limit, priority, newest, policy, mechanism, connecting),
-        *(hedging, elsewhere, between, retries, retransmission, keepalive, quota, governor, isolation, heap, flush),
-        *(smoothing, replica),
+        *(hedging, elsewhere, between, retries, timeout, retransmission, keepalive, quota, governor, isolation),
+        *(pinning, heap, flush, smoothing, replica),
     )
 )
 

@@ -1,10 +1,11 @@
-"""A larger CPU quota, the same in shorter periods or with a burst, or none."""
+"""A larger CPU quota, the same in shorter periods or with a burst, periods of several servers at different times, or
+none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tailrace.advise.remedies.remedy import Option, Remedy, relieved, sizeless
+from tailrace.advise.remedies.remedy import Changes, Option, Remedy, relieved, sizeless
 from tailrace.experiment import Experiment
 from tailrace.experiment.tiers import Quota
 from tailrace.units import MILLISECOND, exact_duration
@@ -23,7 +24,17 @@ def _options(experiment: Experiment) -> Iterator[Option]:
             yield _shorten(name, tier.quota)
             yield _burst(name, tier.quota)
             yield sizeless(name, {("tiers", name, "quota"): None}, NONE.format(name))
+    yield from _spread(experiment)
     yield from relieved(experiment, ("cpu-quota",), NONE)
+
+
+def _spread(experiment: Experiment) -> Iterator[Option]:
+    """Servers whose periods begin at once are throttled at once, and a balancer has nobody else to ask."""
+    having = [name for name, tier in experiment.tiers.items() if tier.quota and tier.quota.phases == "together"]
+    if sum(experiment.tiers[name].count for name in having) > 1:
+        changes: Changes = {("tiers", name, "quota", "phases"): "even" for name in having}
+        words = f"begin the quota periods of the servers of {' and '.join(having)} at different times"
+        yield sizeless(", ".join(having), changes, words)
 
 
 def _raise(name: str, now: Quota) -> Option:

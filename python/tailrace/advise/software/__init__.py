@@ -4,9 +4,11 @@ its line in SOFTWARE, and its golden text (`make golden`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tailrace.advise.software import (
     apache,
+    elsewhere,
     envoy,
     gunicorn,
     haproxy,
@@ -31,9 +33,11 @@ from tailrace.advise.software import (
 from tailrace.advise.software.steps import Line, Step, steps
 from tailrace.errors import UsageError
 from tailrace.experiment import Experiment
+from tailrace.experiment.tiers import Tier
 from tailrace.toml import wrong_name
+from tailrace.twin.origins import ASSUMED
 
-__all__ = ["SOFTWARE", "Line", "Step", "chosen", "lacking", "lines", "of_step"]
+__all__ = ["SOFTWARE", "Line", "Step", "chosen", "lacking", "lines", "nowhere", "of_step"]
 
 SOFTWARE: dict[str, Callable[[Step], Iterator[Line]]] = {
     one.NAME: one.lines
@@ -42,6 +46,7 @@ SOFTWARE: dict[str, Callable[[Step], Iterator[Line]]] = {
         *(puma, node, mysql, postgresql, pgbouncer, systemd, kubernetes, linux, jvm),
     )
 }
+OF_EXPERIMENT = "seen in the experiment"
 MACHINE = ("systemd", "linux")
 """What every server runs on, unless the user says otherwise."""
 OF_PAPERS = {
@@ -64,13 +69,21 @@ NAMED = {
     "mysql": ("mysql",),
     "maria": ("mysql",),
     "postgres": ("postgresql",),
+    "java": ("jvm",),
+    "ajp": ("tomcat", "jvm"),
 }
-"""Parts of a server's name or protocol that tell its software."""
+"""Parts of the program that a server runs, of its name or of its protocol that tell its software."""
 
 
-def chosen(experiment: Experiment, given: Mapping[str, str], protocols: Mapping[str, str]) -> dict[str, Sequence[str]]:
-    """The software of each tier: as `given` (`app=tomcat,hikaricp`), else by the experiment, else by what its name or
-    its protocol contains. Raises UsageError for unknown names."""
+def chosen(
+    experiment: Experiment,
+    given: Mapping[str, str],
+    protocols: Mapping[str, str],
+    programs: Mapping[str, str] | None = None,
+) -> dict[str, Sequence[str]]:
+    """The software of each tier: as `given` (`app=tomcat,hikaricp`), else by the experiment, else by the program that
+    the recording names, else by what its name or its protocol contains, else by what it calls: only Apache speaks AJP
+    to others. Raises UsageError for unknown names."""
     for tier, names in given.items():
         if tier not in experiment.tiers:
             raise UsageError(wrong_name(f"--software {tier}={names}: tier", tier, experiment.tiers, "tier"))
@@ -78,27 +91,53 @@ def chosen(experiment: Experiment, given: Mapping[str, str], protocols: Mapping[
             if name not in SOFTWARE:
                 raise UsageError(wrong_name(f"--software {tier}: software", name, SOFTWARE, "software"))
     return {
-        name: given[name].split(",") if name in given else _guessed(name, tier.software, protocols.get(name))
-        for name, tier in experiment.tiers.items()
+        name: given[name].split(",") if name in given else _guessed(experiment, name, protocols, programs or {})
+        for name in experiment.tiers
     }
 
 
-def _guessed(tier: str, software: str | None, protocol: str | None) -> Sequence[str]:
-    if software in OF_PAPERS:
-        return OF_PAPERS[software]
-    words = f"{tier} {protocol or ''}".lower()
-    return next((found for part, found in NAMED.items() if part in words), ())
+def _guessed(
+    experiment: Experiment, name: str, protocols: Mapping[str, str], programs: Mapping[str, str]
+) -> Sequence[str]:
+    tier = experiment.tiers[name]
+    if tier.software in OF_PAPERS:
+        return OF_PAPERS[tier.software]
+    for words in (programs.get(name, ""), name, protocols.get(name, "")):
+        if found := next((found for part, found in NAMED.items() if part in words.lower()), ()):
+            return (*found, "mod_jk") if found == ("apache",) and _speaks_ajp(tier, protocols) else found
+    return OF_PAPERS["apache"] if _speaks_ajp(tier, protocols) else ()
 
 
-def lines(before: Experiment, after: Experiment, software: Mapping[str, Sequence[str]]) -> list[Line]:
-    """All lines that make of the servers of one experiment those of the other."""
+def _speaks_ajp(tier: Tier, protocols: Mapping[str, str]) -> bool:
+    return any(protocols.get(callee) == "ajp" for callee in tier.calls)
+
+
+def lines(
+    before: Experiment,
+    after: Experiment,
+    software: Mapping[str, Sequence[str]],
+    origins: Mapping[str, str] | None = None,
+) -> list[Line]:
+    """All lines that make of the servers of one experiment those of the other. `origins` says where values of a twin
+    come from, by key; None: all are those of an experiment."""
     found: list[Line] = []
     for step in steps(before, after):
+        known = OF_EXPERIMENT if origins is None else origins.get(step.key, ASSUMED)
         own = software.get(step.tier, ())
         of_machine = [] if "kubernetes" in own else [name for name in MACHINE if name not in own]
         for name in (*own, *of_machine):
-            found += of_step(name, step)
+            found += [replace(line, known=known) if line.now else line for line in of_step(name, step)]
     return list(dict.fromkeys(found))
+
+
+def nowhere(before: Experiment, after: Experiment, software: Mapping[str, Sequence[str]]) -> list[str]:
+    """Sentences about changes for which the known software of their tier has no line: which software has one."""
+    without = (
+        step
+        for step in steps(before, after)
+        if software.get(step.tier) and not any(of_step(name, step) for name in (*software[step.tier], *MACHINE))
+    )
+    return list(dict.fromkeys(sentence for step in without if (sentence := elsewhere.sentence(step))))
 
 
 def lacking(before: Experiment, after: Experiment, software: Mapping[str, Sequence[str]]) -> str:

@@ -44,6 +44,8 @@ def lines(step: Step) -> Iterator[Line]:
             yield from _hedged(line, step.then)
             previous = "retry_host_predicate: [{ name: envoy.retry_host_predicates.previous_hosts }]"
             yield line("", previous, "another candidate; in the same retry_policy")
+        case "timeout":
+            yield line("", f"timeout: {_seconds(step.then)}", "in the route of the Envoy that sends the requests")
         case "retries" if step.then.retries:
             if step.then.timeout:
                 yield line("", f"per_try_timeout: {_seconds(step.then.timeout)}", CLIENT)

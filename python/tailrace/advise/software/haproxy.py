@@ -18,6 +18,8 @@ METHODS = {
     "round_robin": "roundrobin",
 }
 
+HEAVY = "an acl heavy names the paths of heavy requests; what waits for maxconn goes on in the order of the classes"
+
 
 def lines(step: Step) -> Iterator[Line]:
     line = partial(Line, TITLE, step.tier, "haproxy.cfg")
@@ -36,6 +38,14 @@ def lines(step: Step) -> Iterator[Line]:
         case "connect" if step.then:
             yield line("", f"timeout connect {step.then // MILLISECOND}ms", f"in backend {step.callee}")
             yield line("", "option redispatch 1", "the first retry goes to another server")
+        case "priority":
+            yield line("", "http-request set-priority-class int(1) if heavy", f"in backend {step.callee}; {HEAVY}")
+        case "order" if step.then == "lightest":
+            yield line("", "http-request set-priority-class int(1) if heavy", f"in the backend before it; {HEAVY}")
+        case "timeout":
+            yield line(
+                "", f"timeout server {step.then // MILLISECOND}ms", "in the backend; it is time without any data"
+            )
         case "kept" if step.callee:
             yield line("http-reuse never", "http-reuse safe", f"in backend {step.callee}")
         case "kept":

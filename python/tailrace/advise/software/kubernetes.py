@@ -27,7 +27,10 @@ def lines(step: Step) -> Iterator[Line]:
         case "cores":
             note = "resources.requests and limits of the container"
             yield line(deployment, f'cpu: "{step.now:g}"', f'cpu: "{step.then:g}"', note)
-        case "weight":
+        case "policy" if step.then == "peak_ewma":
+            note = f"annotation of the Ingress of {step.callee}, where its controller is ingress-nginx"
+            yield line(f"ingress {step.callee}", "", "nginx.ingress.kubernetes.io/load-balance: ewma", note)
+        case "weight" | "pin":
             note = "and whole CPUs as requests and limits: the container gets cores of its own"
             yield line("kubelet", "cpuManagerPolicy: none", "cpuManagerPolicy: static", note)
         case "backlog":

@@ -22,6 +22,9 @@ def lines(step: Step) -> Iterator[Line]:
             note = "the kernel cuts a longer backlog down to it, and Linux before 5.4 has 128"
             yield line("sysctl.conf", "", f"net.core.somaxconn = {least}", note)
             yield line("sysctl.conf", "", f"net.ipv4.tcp_max_syn_backlog = {least}")
+        case "quota" if step.now and step.then and step.now.phases != step.then.phases:
+            note = "its timers of quotas begin at random moments; those of older kernels expire together"
+            yield line("kernel", "", "6.4 or later", note)
         case "retransmission":
             yield from _retransmission(step)
         case "governor":

@@ -45,5 +45,9 @@ def lines(step: Step) -> Iterator[Line]:
             yield line("", 'proxy_set_header Connection "";')
         case "kept":
             yield line("keepalive_timeout 0;", "keepalive_timeout 75s;")
+        case "timeout":
+            note = "in the location: time without any data"
+            yield line("", f"proxy_read_timeout {step.then // MILLISECOND}ms;", note)
+            yield line("", "proxy_next_upstream off;", "in the location: it gives up and sends nothing again")
         case "log":
             yield line("", "access_log /var/log/nginx/access.log combined buffer=64k flush=1s;", "or access_log off;")

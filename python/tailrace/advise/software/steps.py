@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tailrace.experiment import Experiment, places
@@ -30,18 +30,23 @@ What = Literal[
     "governor",
     "disk",
     "cores",
+    "pin",
     "count",
     "retransmission",
     "limit",
     "hedge",
     "second",
     "retries",
+    "timeout",
+    "priority",
+    "order",
 ]
 """Keys of the experiment, except: skip, try another candidate or fail when no connection is free; poll, how long one is
 waited for; connect, how long a new one is waited for; servlets, whether each has a pool; kind, synchronous or
-asynchronous; hedge and retries, of the clients of a tier (workloads); second, when a call is sent a second time."""
-OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count", "limit")
-OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll", "second", "connect", "servlets")
+asynchronous; hedge, retries and timeout, of the clients of a tier (workloads); second, when a call is sent a second
+time; pin, to fewer CPUs that nothing else uses."""
+OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count", "limit", "order")
+OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll", "second", "connect", "servlets", "priority")
 OF_NODE: tuple[What, ...] = ("governor", "disk", "cores")
 KEYS: dict[What, str] = {
     "poll": "endpoint_timeout",
@@ -70,6 +75,14 @@ class Step:
     callee: str = ""
     """The called tier, for keys of a call."""
 
+    @property
+    def key(self) -> str:
+        """The key of the experiment, as far as it is one of a tier or of its calls."""
+        if self.what == "retransmission":
+            return "kernel.syn"
+        name = {**KEYS, "skip": "pool"}.get(self.what, self.what)
+        return f"tiers.{self.tier}.calls.{self.callee}.{name}" if self.callee else f"tiers.{self.tier}.{name}"
+
     def named(self, key: str, names: Mapping[str, str]) -> tuple[str, str]:
         """A key before the software's own names of both values; empty where it has none for today's value."""
         return key + names[self.now] if self.now in names else "", key + names[self.then]
@@ -85,6 +98,8 @@ class Line:
     now: str
     then: str
     note: str = ""
+    known: str = ""
+    """Where the value of today comes from: seen, inferred or assumed; empty where there is no line of today."""
 
 
 def steps(before: Experiment, after: Experiment) -> Iterator[Step]:
@@ -93,7 +108,7 @@ def steps(before: Experiment, after: Experiment) -> Iterator[Step]:
     for name, tier in after.tiers.items():
         if name in before.tiers:
             yield from _of_tier(name, before.tiers[name], tier)
-            yield from _differing(OF_NODE, name, old_nodes[name], new_nodes[name])
+            yield from map(_pinned, _differing(OF_NODE, name, old_nodes[name], new_nodes[name]))
     gone = [loss for loss in before.losses if loss not in after.losses]
     tier_of = {server.name: server.tier for server in places.servers(after)}
     for what, place in dict.fromkeys((LOSSES[loss.cause], loss.place) for loss in gone if loss.cause in LOSSES):
@@ -106,12 +121,19 @@ def steps(before: Experiment, after: Experiment) -> Iterator[Step]:
             yield from _of_load(load.entry or _entry(after), known, load)
 
 
+def _pinned(step: Step) -> Step:
+    """Nothing gets fewer CPUs unless these are its own."""
+    return replace(step, what="pin") if step.what == "cores" and step.then < step.now else step
+
+
 def _of_load(tier: str, old: Workload, new: Workload) -> Iterator[Step]:
     if new.kept and not old.kept:
         yield Step("kept", tier, False, True)
     if new.hedge != old.hedge:
         yield Step("hedge", tier, old, new)
-    if (new.retries, new.timeout, new.retry_budget) != (old.retries, old.timeout, old.retry_budget):
+    if new.timeout != old.timeout and not new.retries:
+        yield Step("timeout", tier, old.timeout, new.timeout)
+    elif (new.retries, new.timeout, new.retry_budget) != (old.retries, old.timeout, old.retry_budget):
         yield Step("retries", tier, old, new)
 
 

@@ -19,15 +19,24 @@ def lines(step: Step) -> Iterator[Line]:
     service = f"{step.tier}.service"
     match step.what:
         case "quota":
-            yield line(service, _share(step.now), _share(step.then))
+            if not step.now or not step.then or _share(step.now) != _share(step.then):
+                yield line(service, _share(step.now), _share(step.then))
             if step.now and step.then and step.now.period != step.then.period:
                 yield line(service, _period(step.now), _period(step.then))
+            if step.now and step.then and step.now.phases != step.then.phases:
+                note = "another length for each of the services, so that their periods do not begin together"
+                yield line(service, _period(step.now), f"CPUQuotaPeriodSec={_odd(step.now)}", note)
             if step.now and step.then and step.now.burst != step.then.burst:
                 now, then = (str(quota.burst // MICROSECOND) for quota in (step.now, step.then))
                 yield line("cpu.max.burst", now, then, "microseconds, in the service's control group; since Linux 5.14")
         case "weight":
             weight = min(10_000, max(1, round(WEIGHT * step.then / step.now)))
             yield line(service, f"CPUWeight={WEIGHT}", f"CPUWeight={weight}", "beside neighbours of the default weight")
+        case "pin":
+            own = f"0-{step.then - 1:.0f}" if step.then > 1 else "0"
+            rest = f"{step.then:.0f}-{step.now - 1:.0f}" if step.now - step.then > 1 else f"{step.then:.0f}"
+            yield line(service, "", f"AllowedCPUs={own}", "other numbers if CPUs share a core")
+            yield line("system.slice, user.slice", "", f"AllowedCPUs={rest}", f"move {service} to a slice of its own")
         case "count":
             yield line(
                 service, "", "AllowedCPUs=0-1", "if the further server runs on the same machine: cores of its own"
@@ -36,6 +45,11 @@ def lines(step: Step) -> Iterator[Line]:
 
 def _share(quota: Quota | None) -> str:
     return "CPUQuota=" if quota is None else f"CPUQuota={100 * quota.time / quota.period:.0f}%"
+
+
+def _odd(quota: Quota) -> str:
+    """A period that is a tenth shorter."""
+    return exact_duration(round(quota.period * 0.9)).replace(" ", "")
 
 
 def _period(quota: Quota) -> str:

@@ -196,8 +196,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     rows = _rows(view, stretches)
     if rows.is_empty():
         return None
-    if whole is None:
-        rows = silences.joined(view, stretches, rows)
+    rows = silences.joined(view, stretches, rows)
     servers = view.servers
     number = {name: i for i, name in enumerate(servers)}
     times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}

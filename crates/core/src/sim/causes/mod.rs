@@ -110,7 +110,8 @@ impl<S: Sink> Sim<'_, S> {
         }
         for (i, group) in plan.groups.iter().enumerate() {
             if let Some(quota) = &group.quota {
-                self.set_timer(quota.period, Timer::Quota(i as u32));
+                let first = quota.first.unwrap_or(quota.period);
+                self.set_timer(first, Timer::Quota(i as u32));
             }
         }
         for (i, node) in plan.nodes.iter().enumerate() {
