@@ -63,7 +63,7 @@ _KINDS = (
         "what tcpsynbl prints",
         _is(r"\ATracing SYN backlog size"),
         ("while sleep .1; do date +%s.%N; ss -lnt; nstat -az; done > sockets.txt", "tailrace read sockets.txt -o run"),
-        "it has no times; record the accept queues with times",
+        "it has no times; record the accept queues with times (or tcpsynbl -T 1 of bcc's libbpf-tools)",
     ),
     _Kind(
         "the summary of a load test",

@@ -36,6 +36,7 @@ _NO_INTERVAL = "-1"
 _OPENING = re.compile(r'"statistics"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"timestamp"\s*:')
 _HOST = re.compile(r'"nodename"\s*:\s*"([^"\\\n]{1,255})"')
+_CPUS = re.compile(r'"number-of-cpus"\s*:\s*([1-9]\d{0,4})\b')
 _DATE = re.compile(r'"date"\s*:\s*"([\d/-]{8,10})"')
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?: (\S{1,40}))?|(\d{9,11})")
 _PRINTED = re.compile(r"(?:([\d/-]{8,10})[ T])?(\d\d)(:\d\d:\d\d)(?: ([AP]M))?([+-]\d{4})?")
@@ -107,7 +108,8 @@ def _json(source: Source, found: Found) -> Iterator[Entry]:
         host = hosts[-1] if hosts else "host"
         if isinstance(stamp, str):
             if not (since_start and ("avg-cpu" in entry or "disk" in entry)):
-                yield _of_tool(host, dates[-1] if dates else "", stamp, entry)
+                cpus = _CPUS.findall(before)
+                yield _of_tool(host, dates[-1] if dates else "", stamp, entry, int(cpus[-1]) if cpus else 1)
             since_start = False
         elif not table(stamp):
             found.lose("entries without a time", 1)
@@ -118,14 +120,18 @@ def _json(source: Source, found: Found) -> Iterator[Entry]:
             yield host, when, number(moment.get("interval")), entry
 
 
-def _of_tool(host: str, date: str, stamp: str, entry: Row) -> Entry:
-    """An entry of `mpstat -o JSON` or `iostat -o JSON`, which name some things otherwise."""
+def _of_tool(host: str, date: str, stamp: str, entry: Row, cpus: int) -> Entry:
+    """An entry of `mpstat -o JSON`, `iostat -o JSON` or `pidstat -o JSON`, which name some things otherwise."""
     when = _printed(stamp, date)
     disks = [{"util-percent": row.get("util")} for row in rows(entry.get("disk")) if "util" in row]
     whole = table(entry.get("avg-cpu"))
     renamed = {**entry, **({"disk": disks} if disks else {})}
     if whole:
         renamed["cpu-load"] = [{"cpu": "all", **whole}]
+    # The CPU time of each process is in percent of one CPU. That of its threads, which have a TID, is part of it.
+    tasks = [number(row.get("cpu")) for row in rows(entry.get("task-cpu-load")) if not row.get("TID")]
+    if tasks:
+        renamed["cpu-load"] = [{"cpu": "all", "user": sum(share for share in tasks if share is not None) / cpus}]
     return host, when, None, renamed
 
 
