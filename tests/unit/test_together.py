@@ -115,7 +115,7 @@ def test_where_two_inputs_disagree_both_are_named_with_their_very_long_requests(
 def test_a_log_of_whole_seconds_that_differs_says_that_its_times_are_whole(tmp_path: Path) -> None:
     traces, whole = tmp_path / "traces.json", tmp_path / "whole.log"
     traces.write_text(spans_of("web", [1.0, 2.0, 3.0], took_s=1.4))
-    whole.write_text(log(tmp_path / "plain", "3456").read_text().replace("rt=0.020", "rt=2").replace(".100 ", " "))
+    whole.write_text(log(tmp_path / "plain", "3456").read_text().replace("rt=0.020", "rt=2.000").replace(".100 ", " "))
     said = " ".join(readers.read(traces, f"web={whole}").manifest.notes)
     assert "the longest 2 s" in said
     assert "the response times of whole.log are whole seconds" in said

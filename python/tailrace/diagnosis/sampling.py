@@ -58,7 +58,7 @@ def unknown(view: View) -> str:
     """Return why there are no queue lengths at all."""
     if any(server.chosen for server in view.topology.servers):
         return (
-            "Queue lengths are unknown: these traces were kept for what happened in them (tail sampling), or may have "
-            "been. They do not show how many requests a server held."
+            "Queue lengths are unknown: these traces were kept for what happened in them (tail sampling), or this log "
+            "has only some of the requests, or either may be so. They do not show how many requests a server held."
         )
     return "Queue lengths are unknown: no visits to servers were recorded."

@@ -32,6 +32,7 @@ from tailrace.readers import (
     accesslog_rows,
     accesslog_servers,
     attempts,
+    logged,
 )
 from tailrace.readers.accesslog_format import form as log_format
 from tailrace.readers.accesslog_haproxy import Balancer
@@ -128,6 +129,7 @@ def read(sources: Sequence[Source]) -> Found:
     drops = log.stays.lost_attempts(log.connects)
     clock = log.stays.correct_clock(starts) if form.zoneless else None
     log.stays.into(found, name, visits=not (log.whole or (clock is not None and clock.disordered)))
+    found.missing = logged.by_counters(text_head(source.head()) or "") or logged.by_durations(*log.stays.parts())
     log.balancer.samples(log.server, found, source)
     found.attempts = "indirectly, of the servers behind" if log.calls else ""
     found.topology = Topology(

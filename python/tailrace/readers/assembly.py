@@ -13,7 +13,7 @@ import polars as pl
 from tailrace import topology as topology_file
 from tailrace.dataset import COUNTED, TABLES, Dataset, Writer, scan, tables
 from tailrace.errors import UsageError, cannot_write
-from tailrace.readers import carried, disagreements, failures, outliers
+from tailrace.readers import carried, disagreements, failures, logged, outliers
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.topology import Server, Topology, distances
 
@@ -31,7 +31,7 @@ Text = tuple[Source, str, Found]
 def add(writer: Writer, texts: Sequence[Text]) -> None:
     """Put what readers found into the tables; events of a JVM's log get a place."""
     events: list[pl.DataFrame] = []
-    writer.topology = failures.settle(writer.topology, texts)
+    writer.topology = logged.settle(failures.settle(writer.topology, texts), texts)
     for source, kind, found in texts:
         counted, visits, servers = _add_stays(writer, kind, source, found)
         placed = all("place" in frame.columns for frame in found.events)

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tailrace import units
+from tailrace.readers import logged
 from tailrace.readers.accesslog_lines import json_table
 from tailrace.readers.elements import moment
 from tailrace.readers.layout import fields
@@ -69,6 +70,40 @@ class _Query:
     sql: str
 
 
+_RATE = re.compile(r"\bLog_slow_rate_limit: (\d{1,9})\b")
+"""Percona Server and MariaDB write which share of the queries they log: one of so many."""
+_SET = re.compile(
+    r'"((?:log|auto_explain\.log)_min_duration(?:_statement|_sample)?|log_(?:statement|transaction)_sample_rate|'
+    r'auto_explain\.sample_rate)\\?"{1,2} \S.{0,60}?\\?"{1,2}([\w.+-]{1,20})\\?"{1,2}'
+)
+"""Where its configuration was read again, PostgreSQL says `parameter "log_min_duration_statement" changed to "5"`."""
+_NO_THRESHOLD = ("0", "-1", "1", "1.0", "0ms")
+"""Values with which all queries are logged, or none; 1 is a share, or a millisecond that most queries do not reach."""
+_TOLD_MOST = 10
+
+
+@dataclass
+class _Told:
+    """What the log says of itself."""
+
+    zones: set[str] = field(default_factory=set)
+    rates: set[int] = field(default_factory=set)
+    thresholds: set[str] = field(default_factory=set)
+
+    def notes(self) -> Iterator[str]:
+        """What to say of the share of queries that it has."""
+        if self.thresholds:
+            yield (
+                f"PostgreSQL was set to log some queries only ({', '.join(sorted(self.thresholds))}): the others, and "
+                "how many the database held, are unknown"
+            )
+        if self.rates - {1}:
+            shares = ", ".join(f"1 of {rate}" for rate in sorted(self.rates))
+            yield f"the server logged a share of its queries (Log_slow_rate_limit): {shares}. " + (
+                "Findings scale queue lengths by it" if len(self.rates) == 1 else "No single share scales the others"
+            )
+
+
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head) or ""
     return bool(_QUERY_TIME.search(text) or _PG.search(text) or _is_pg(text))
@@ -83,9 +118,9 @@ def _is_pg(text: str) -> bool:
 def _entries(lines: Iterable[str]) -> Iterator[str]:
     """The entries of PostgreSQL's log, with the first lines of each."""
     entry: list[str] = []
-    for logged in lines:
-        before = _LOGGED.match(logged)
-        line = logged[before.end() :] if before else logged
+    for text in lines:
+        before = _LOGGED.match(text)
+        line = text[before.end() :] if before else text
         if _ENTRY.match(line) and entry:
             yield "\n".join(entry)
             entry = []
@@ -101,8 +136,8 @@ def read(source: Source) -> Found:
     mysql = bool(_QUERY_TIME.search(head))
     server = source.place or ("mysql" if mysql else "postgresql")
     shortest: int | None = None
-    zones: set[str] = set()
-    for query in _mysql(source, found) if mysql else _postgresql(source, found, zones):
+    told = _Told()
+    for query in _mysql(source, found, told) if mysql else _postgresql(source, found, told):
         shortest = query.duration if shortest is None else min(shortest, query.duration)
         stays.add(
             Stay(
@@ -117,23 +152,26 @@ def read(source: Source) -> Found:
         )
         if stays.full:
             break
-    all_logged = shortest is not None and shortest < _THRESHOLD_NS
+    all_logged = shortest is not None and shortest < _THRESHOLD_NS and not told.thresholds
     stays.into(found, name, visits=all_logged)
-    found.topology = Topology(servers=(Server(name=server, protocol="mysql" if mysql else "postgres"),))
+    found.missing = logged.by_durations(*stays.parts()) if all_logged else ""
+    kept = 1 / min(told.rates) if len(told.rates) == 1 and min(told.rates) > 1 else None
+    found.topology = Topology(servers=(Server(name=server, protocol="mysql" if mysql else "postgres", kept=kept),))
     if source.place is None:
         found.notes.append(f"{name}: its server is called {server}; pass NAME=FILE")
-    if not all_logged and shortest is not None:
+    if not all_logged and shortest is not None and not told.thresholds:
         found.notes.append(
             f"{name}: no query took less than {units.format_duration(shortest)}, so the log has a threshold: the "
             "faster queries, and how many the database held, are unknown"
         )
+    found.notes += [f"{name}: {note}" for note in told.notes()]
     found.notes.append(f"{name}: the log does not contain whether a query succeeded; all count as ok")
-    if zones - {"UTC", "GMT"}:
+    if zones := told.zones - {"UTC", "GMT"}:
         found.notes.append(f"{name}: its times are in {', '.join(sorted(zones)[:3])} and are taken as UTC")
     return found
 
 
-def _mysql(source: Source, found: Found) -> Iterator[_Query]:
+def _mysql(source: Source, found: Found, told: _Told) -> Iterator[_Query]:
     end, began, duration, sql = None, None, None, list[str]()
     for line_number, line in source.lines(found):
         if line.startswith("# "):
@@ -142,6 +180,8 @@ def _mysql(source: Source, found: Found) -> Iterator[_Query]:
                 end, began, duration, sql = None, None, None, []
             if stamp := _ISO.match(line):
                 end = moment(stamp[1])
+            elif (rate := _RATE.search(line)) and len(told.rates) < _TOLD_MOST:
+                told.rates.add(int(rate[1]))
             elif line.startswith("# Time:"):
                 end = None  # of MariaDB: whole seconds of an unknown zone
             elif line.startswith("# Query_time:"):
@@ -164,11 +204,13 @@ def _whole(end: int | None, began: int | None, duration: int, sql: list[str]) ->
         yield _Query(begin, duration, " ".join(sql))
 
 
-def _postgresql(source: Source, found: Found, zones: set[str]) -> Iterator[_Query]:
+def _postgresql(source: Source, found: Found, told: _Told) -> Iterator[_Query]:
     for entry in _entries(line for _, line in source.lines(found)):
-        query = _of_pg_csv(entry) or _of_pg_text(entry, zones) or _of_pg_json(entry)
+        query = _of_pg_csv(entry) or _of_pg_text(entry, told.zones) or _of_pg_json(entry)
         if query is not None:
             yield query
+        elif (said := _SET.search(entry)) and said[2] not in _NO_THRESHOLD and len(told.thresholds) < _TOLD_MOST:
+            told.thresholds.add(f"{said[1]} = {said[2]}")
 
 
 def _of_pg_text(line: str, zones: set[str]) -> _Query | None:

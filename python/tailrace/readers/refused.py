@@ -66,6 +66,12 @@ _KINDS = (
         "it has no times; record the accept queues with times (or tcpsynbl -T 1 of bcc's libbpf-tools)",
     ),
     _Kind(
+        "the slow log of PHP-FPM",
+        _is(r"^\[\d\d-[A-Z][a-z]{2}-\d{4} \d\d:\d\d:\d\d\] +\[pool [^\]\n]{1,80}\] pid \d{1,9}\nscript_filename = "),
+        ('access.format = "%R - %u %t \\"%m %r%Q%q\\" %s %f %{milli}d %{kilo}M %C%%"',),
+        "it has stacks and no durations; log durations in the access log of the pool",
+    ),
+    _Kind(
         "the summary of a load test",
         _is(
             r"\A\s*(?:Running \d{1,9}\S{0,9} test @ |Summary:\s|This is ApacheBench, )|^  Detailed Percentile spectrum:"

@@ -157,6 +157,8 @@ class Found:
     """How the file shows lost connection attempts, in a few words; empty if it shows none."""
     failed_alone: int = 0
     """So many requests are all that there are, and all of them failed: its visits may be a choice (`failures`)."""
+    missing: str = ""
+    """Why the file lacks requests, as a sentence (`logged`); empty if nothing shows that it does."""
     undated: bool = False
     """The times count from a start that is unknown, so they cannot be compared with those of other files."""
 

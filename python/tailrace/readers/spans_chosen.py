@@ -118,6 +118,18 @@ def edge(took: Numbers, longest: Numbers, kind: NDArray[np.uint64]) -> Edge | No
     return Edge(at, int((took < at).sum()), len(took))
 
 
+def edge_alone(took: Numbers, kind: NDArray[np.uint64]) -> Edge | None:
+    """The same for requests without known parts. A program that always waits for so long has such an edge, too."""
+    _, number, count = np.unique(kind, return_inverse=True, return_counts=True)
+    often = np.flatnonzero(count >= _LEAST_OF_EACH)
+    if len(took) < _LEAST or len(often) < _KINDS:
+        return None
+    at = _steepest(np.sort(took))
+    if at is None or not all(_begins_at(took[number == each], at) for each in often):
+        return None
+    return Edge(at, int((took < at).sum()), len(took))
+
+
 def _steepest(took: Numbers) -> int | None:
     """The edge of sorted durations: one of the first, with the fewest just below and the most just above it; None if
     there is no such edge."""
@@ -135,13 +147,18 @@ def _steepest(took: Numbers) -> int | None:
 
 def _has_edge(took: Numbers, longest: Numbers, at: int) -> bool:
     """Whether the durations of one interaction are broad, begin at the edge, and have parts that do not."""
-    below, same, near = (int((took < limit).sum()) for limit in (at, at * _SAME, at * _NEAR))
-    if below > 2 * _STRAYS * len(took) or near == below or same - below > _SAME_MOST * len(took):
-        return False
-    if np.quantile(took, 0.75) < _BROAD * at:
+    if not _begins_at(took, at):
         return False
     calling = (longest > 0) & (took >= at)
     if calling.sum() < _LEAST_OF_EACH:
         return False
     rest = np.maximum(took - longest, 0)[calling]
     return bool(np.quantile(longest[calling], _LOW) + np.quantile(rest, _LOW) <= _FLOOR * at)
+
+
+def _begins_at(took: Numbers, at: int) -> bool:
+    """Whether the durations of one interaction are broad and begin at the edge."""
+    below, same, near = (int((took < limit).sum()) for limit in (at, at * _SAME, at * _NEAR))
+    if below > 2 * _STRAYS * len(took) or near == below or same - below > _SAME_MOST * len(took):
+        return False
+    return bool(np.quantile(took, 0.75) >= _BROAD * at)

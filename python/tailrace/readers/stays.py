@@ -136,6 +136,18 @@ class Stays:
             self._numbers = array("q", moved.tobytes())
         return seen
 
+    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each request: its duration and its longest call in ns, and the number of its interaction."""
+        table = np.frombuffer(self._numbers, np.int64).reshape(-1, _WIDTH)
+        begin, end, parent, entry, interaction = (
+            table[:, _COLUMNS.index(name)] for name in ("sent", "departure", "parent", "entry", "interaction")
+        )
+        longest = np.zeros(len(table), np.int64)
+        calls = parent >= 0
+        np.maximum.at(longest, parent[calls], (end - begin)[calls])
+        tops = entry == 1
+        return (end - begin)[tops], longest[tops], interaction[tops]
+
     def _lost(self, visit: int, drops: int, wait_ns: int) -> None:
         row = visit * _WIDTH
         self._numbers[row + _COLUMNS.index("drops")] = drops
