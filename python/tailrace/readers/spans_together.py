@@ -16,6 +16,7 @@ from tailrace.readers import attempts, spans_visits
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.readers.spans_chosen import Shape
 from tailrace.readers.spans_columns import NAMELESS, ROOT, SERVER, Linked
+from tailrace.readers.spans_locks import Locks
 from tailrace.readers.spans_pools import Pools
 from tailrace.readers.spans_runs import Runs
 from tailrace.readers.spans_visits import WITH_ROOT
@@ -43,6 +44,7 @@ class Visits:
         self.damaged = self.skewed = self.orphans = self.twice = self.cycles = self.moved = self.chosen = 0
         self.shape = Shape()
         self.pools = Pools()
+        self.locks = Locks(texts, naming["interaction"].tolist())
         self._ok = texts.index("ok") if "ok" in texts else 0
         self._of_interaction = np.zeros(len(texts), dtype=np.int64)
         self.others = 0
@@ -59,6 +61,7 @@ class Visits:
             self.orphans_enter = False
         part = spans_visits.of(spans, self._naming["server"])
         self.pools.add(spans, part.visits)
+        self.locks.add(spans)
         self.shape.add(part.visits, self._ok)
         self._runs.add(part.visits)
         self._waits.add(part.visits["arrival"] - part.visits["sent"])

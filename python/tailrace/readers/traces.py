@@ -96,8 +96,10 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
     found.topology = _sampled(visits.topology(), share, chosen=chosen or found.failed_alone > 0)
     if not chosen and not found.failed_alone and share is None:
         visits.waits(found, sources[0])
+    visits.locks.into(found)
     said = [
         *_about_gaps(visits.lost),
+        *visits.locks.notes(),
         *about_others(visits.others),
         *_about_sampling(spans.kept, share),
         *_about_visits(visits),
