@@ -13,6 +13,7 @@ from __future__ import annotations
 from tailrace.diagnosis import because, unanswered
 from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
 from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
+from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.words import count, duration, rate, share
 
 SENTENCES = 5
@@ -78,6 +79,10 @@ def _began(main: SummaryRow, episodes: list[Episode]) -> str:
 
 def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
     """Return what is known if there is no origin, or where the time went."""
+    again = next((row for e in episodes for row in e.causes if e.cause == DNS and row.cause == DNS), None)
+    if again is not None:
+        sentence = PLAIN[DNS].format(origin="", place=again.place or "")
+        return f"{sentence[:1].upper()}{sentence[1:]}."
     told = episodes[0].findings[2]
     if {"slow_by_themselves", "older_than_recording"} & set(told.numbers):
         return told.sentence

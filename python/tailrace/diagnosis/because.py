@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tailrace.diagnosis.account import NAMED
 from tailrace.diagnosis.finding import PACKET_LOSS, Accounted, Diagnosis, Episode
+from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.words import duration, listing
 
 
@@ -21,6 +22,8 @@ class _Groups:
     unplaced: int = 0
     queued: int = 0
     """These requests waited in queues that rose, and lost nothing that explains them."""
+    asked_again: int = 0
+    """These requests waited for names whose queries had no answer."""
     unexplained: int = 0
 
 
@@ -46,6 +49,8 @@ def clause(diagnosis: Diagnosis) -> str:
                 f"{where} dropped them or they were",
             )
         return f": {silent} sent again{again}. Whether {open_} lost on the way is not known"
+    if groups.asked_again == every:
+        return " because queries for names had no answer and were sent again"
     if groups.queued == every:
         return f" by waiting in queues; {_no_loss(diagnosis)}"
     if groups.unexplained == every:
@@ -55,6 +60,7 @@ def clause(diagnosis: Diagnosis) -> str:
     lost += [f"{groups.unplaced:,} sent connection attempts that got no answer"] if groups.unplaced else []
     parts = [f"{listing(lost)}; what was lost was sent again{again}"] if lost else []
     parts += [f"{groups.queued:,} waited in queues without such a loss"] if groups.queued else []
+    parts += [f"{groups.asked_again:,} waited for names whose queries were sent again"] if groups.asked_again else []
     parts += [f"{groups.unexplained:,} are not explained"] if groups.unexplained else []
     return ": " + "; ".join(parts)
 
@@ -93,11 +99,12 @@ def alike(diagnosis: Diagnosis) -> str:
     if not diagnosis.constants:
         return ""
     most = diagnosis.constants[0]
+    where_known = diagnosis.summary[0].cause != DNS
     which = "All" if most.requests == diagnosis.vlrt else f"{most.requests:,} of them"
     low, high = duration(most.shortest_ns), duration(most.longest_ns)
     took = low if low == high else f"{low} to {high}"
     what = "a timeout" if not most.retransmission else "a timeout, or a retransmission that was not recorded"
-    where = f" in or behind {most.place}" if most.place else ""
+    where = f" in or behind {most.place}" if most.place and where_known else ""
     return (
         f"{which} took {took}, whenever they were sent. A timer makes such times, and a queue does not: {what}{where}."
     )
@@ -110,6 +117,8 @@ def _groups(diagnosis: Diagnosis) -> _Groups:
             groups.dropped[row.dropper] += row.vlrt
         elif row.cause == PACKET_LOSS:
             groups.strayed += row.vlrt
+        elif row.cause == DNS:
+            groups.asked_again += row.vlrt
         elif row.ctqo == "unknown":
             groups.unplaced += row.vlrt
         elif row.origin is not None:

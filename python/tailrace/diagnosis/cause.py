@@ -18,6 +18,7 @@ from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Find
 from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, TOLD, Replayed, Share, is_told, taken_away
 from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.losses import Cause as Line
+from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.ledger.losses.overhead import CAUSE as OVERHEAD
 from tailrace.diagnosis.ledger.reproduced import REPRODUCED
 from tailrace.diagnosis.ledger.steps import STEP_NS
@@ -61,11 +62,12 @@ def explain(
         shares = []  # Something else began it, or most of it happens without all lines, too.
     if not any(one.cause != UNKNOWN for one in shares) and lost.astray and lost.strayed >= lost.unplaced:
         return overflow, stall_of(overflow), _lost_on_the_way(cluster, lost)
-    if verdict is not None and shares and (slowed := _origin(shares[0], overflow, lost, verdict)):
-        overflow = overflow.at(slowed)
+    asked_again = bool(shares) and shares[0].cause == DNS
+    slowed = _origin(shares[0], overflow, lost, verdict) if verdict is not None and shares and not asked_again else None
+    overflow = overflow.at(slowed) if slowed else overflow
     stall = stall_of(overflow)
-    # Packets that were lost on their way make no server the origin.
-    on_the_way = shares[0].server if shares and shares[0].cause == PACKET_LOSS else None
+    # Packets that were lost on their way make no server the origin, and neither do queries without an answer.
+    on_the_way = shares[0].server if shares and shares[0].cause in (PACKET_LOSS, DNS) else None
     origin = overflow.origin or on_the_way
     if verdict is None or origin is None:
         why = "no origin is known, so no resource can be examined"

@@ -95,8 +95,8 @@ class Locks:
             )
         if self.held:
             said.append(
-                f"{self.held} spans are named after locks: their visits waited for the lock or held it, and the names do "
-                "not show which"
+                f"{self.held} spans are named after locks: their visits waited for the lock or held it, and the names "
+                "do not show which"
             )
         return said
 

@@ -19,6 +19,7 @@ from tailrace.diagnosis.ledger.losses import (
     freeze,
     iowait,
     lock,
+    lookup,
     memory,
     neighbour,
     overhead,
@@ -73,7 +74,7 @@ class Cause:
 CAPACITY = tuple(
     map(Cause.of, (collection, clock, neighbour, flush, writeback, iowait, quota, memory, restart, freeze, overhead))
 )
-DELAYS = tuple(map(Cause.of, (path, lock)))
+DELAYS = tuple(map(Cause.of, (path, lookup, lock)))
 """These causes hold up visits and take no capacity."""
 HOLDERS = tuple(map(Cause.of, (places, own_work)))
 """These are causes of visits that hold places. The account judges such visits by how fast the losses of capacity left

@@ -30,7 +30,8 @@ CLIENTS = "clients"
 
 def find(seen: Seen, server: str) -> Loss | None:
     recorded, refusals = seen.recorded_visits, seen.view.refusals_of(server)
-    if recorded is None or not refusals:
+    # The kernel counts no drops of UDP: `lookup` has queries for names.
+    if recorded is None or not refusals or is_asked_for_names(seen.view, server):
         return None
     took = recorded.arrival - recorded.sent
     late = (recorded.server == recorded.number[server]) & (recorded.lost > 0) & (2 * took >= REPEATED_NS)
@@ -39,6 +40,11 @@ def find(seen: Seen, server: str) -> Loss | None:
     if not len(late):
         return None
     return Loss(np.zeros(len(seen.steps)), 1, _way(recorded, server, late), delays=Delays(late, took[late], late=True))
+
+
+def is_asked_for_names(view: View, server: str) -> bool:
+    """Return whether a server answers queries for names (DNS)."""
+    return any(known.name == server and known.protocol == "dns" for known in view.topology.servers)
 
 
 def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
@@ -66,4 +72,4 @@ def _way(recorded: Recorded, server: str, late: Times) -> str:
 
 
 def missing(view: View, server: str) -> str | None:
-    return None if view.refusals_of(server) else f"listen_drops of {server}"
+    return None if view.refusals_of(server) or is_asked_for_names(view, server) else f"listen_drops of {server}"

@@ -1,0 +1,47 @@
+"""A query for a name had no answer, and the resolver sent it again after some seconds.
+
+    web   ├─ A? ────────────── 5 s ─────────────┤ A? ┤├─ connects to app ─┤
+    dns      (no answer)                          ├─┤
+
+DNS runs over UDP, which repeats nothing: the resolver waits for its own timeout (5 s in the C library, see
+resolv.conf(5)). A capture shows that there was no answer. Whether the query was lost, or the answer, or whether the
+server was slow, is unknown, and the cause does not say so. Without the wait, the caller would have connected at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailrace.diagnosis.ledger.delays import Delays
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.ledger.losses.path import CLIENTS, REPEATED_NS, is_asked_for_names
+from tailrace.diagnosis.view import View
+from tailrace.diagnosis.words import listing
+
+CAUSE = "dns"
+SAYS = "the waits for names whose queries were sent again {place}"
+PLAIN = "queries for a name had no answer and were sent again {place}, so what asked for it waited"
+METRICS, EVENTS = (), ()
+COMPUTES = False
+
+
+def find(seen: Seen, server: str) -> Loss | None:
+    recorded = seen.recorded_visits
+    if recorded is None or not is_asked_for_names(seen.view, server):
+        return None
+    took = recorded.arrival - recorded.sent
+    again = np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.lost > 0) & (took >= REPEATED_NS))
+    if not len(again):
+        return None
+    numbers = np.unique(recorded.caller[again]).tolist()
+    callers = sorted(recorded.servers[number] if number >= 0 else CLIENTS for number in numbers)
+    return Loss(
+        np.zeros(len(seen.steps)),
+        1,
+        f"from {listing(callers)} to {server}",
+        delays=Delays(again, took[again], late=True),
+    )
+
+
+def missing(view: View, server: str) -> str | None:
+    return None
