@@ -135,7 +135,7 @@ def test_whole_numbers_that_may_be_in_several_units_are_refused(tmp_path: Path) 
         ('2026-11-20T16:49:00Z | "GET / HTTP/1.1" | 200 | 0.012', "in a format that Tailrace does not know"),
         ('INFO: 10.0.0.1:5000 - "GET / HTTP/1.1" 200 OK', "in a format that Tailrace does not know"),
         (
-            "\n[20-Nov-2026 16:49:05]  [pool www] pid 22\nscript_filename = /var/www/index.php\n[0x7f] sleep() /x.php:3",
+            "\n[20-Nov-2026 16:49:05]  [pool www] pid 22\nscript_filename = /var/www/index.php\n[0x7f] sleep()",
             "the slow log of PHP-FPM",
         ),
         ('{"metrics": {"http_req_duration": {"values": {"avg": 12.3, "p(95)": 30}}}}', "the summary of a load test"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -46,39 +44,6 @@ def test_the_commands_run(document: str, tmp_path: Path) -> None:
     run_all(commands, tmp_path)
     if document == "tutorial.md":
         assert (tmp_path / "tutorial-report.html").stat().st_size > 50_000
-
-
-HAVE = {
-    **{"access.log": "accesslog/nginx-timed.log", "access.json": "accesslog/nginx.json.log"},
-    **{"haproxy.log": "accesslog/haproxy.log", "traces.json": "traces/otlp.jsonl", "sar.json": "sadf/sar.json"},
-    **{"jaeger.json": "traces/jaeger.json", "zipkin.json": "traces/zipkin.json", "gc.log": "gclog/jdk17-g1.log"},
-    **{"envoy.log": "accesslog/envoy.log", "alb.log": "accesslog/alb.log", "mysql-slow.log": "dblog/mysql-slow.log"},
-    **{"results.jtl": "loadtest/jmeter.jtl", "hey.csv": "loadtest/hey.csv"},
-    **{"vmstat.txt": "vmstat/vmstat-t.txt", "iostat.txt": "sysstat_text/iostat-t.txt"},
-    **{"node.json": "prometheus/node.json", "telegraf.lp": "influx/telegraf.lp"},
-    **{"metrics.jsonl": "otlpmetrics/metrics.jsonl", "influx.csv": "influx/annotated.csv"},
-    **{"system.cpu.json": "netdata/system.cpu.json"},
-    **{"cpu_busy.json": "prometheus/cpu_busy.json", "wide.csv": "wide/wide.csv"},
-}
-
-
-def test_what_people_have_is_read_as_the_page_says(tmp_path: Path) -> None:
-    golden = ROOT / "tests" / "golden"
-    for name, file in HAVE.items():
-        shutil.copyfile(golden / "readers" / file, tmp_path / name)
-    for name, file in {"packets.pcap": "http.pcap", "quic.pcap": "quic.pcap", "sslkeys.log": "quic.keys"}.items():
-        shutil.copyfile(golden / "captures" / file, tmp_path / name)
-    drops = {"labels": ["time", "overflows", "drops"], "data": [[1795193341, 3, 3], [1795193340, 0, 0]]}
-    (tmp_path / "ip.tcp_accept_queue.json").write_text(json.dumps({"id": "ip.tcp_accept_queue", "result": drops}))
-    for name, share in (("idle", "75.0"), ("wait", "5.0")):
-        file = tmp_path / "collectd" / "app1" / "cpu-0" / f"cpu-{name}-2026-11-20"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"epoch,value\n1795193341.000,{share}\n1795193342.000,{share}\n")
-    (tmp_path / "apache.log").write_text('a - - [20/Nov/2026:16:49:01 +0000] "GET / HTTP/1.1" 200 5 250 12000\n')
-    commands = COMMAND.findall((ROOT / "docs/how-to/use-what-you-have.md").read_text())
-    assert len(commands) >= 10
-    assert [name for name in HAVE if not any(name in command for command in commands)] == []
-    run_all(commands, tmp_path, cwd=tmp_path)
 
 
 def test_a_run_is_given_to_wireshark_as_the_page_says(tmp_path: Path) -> None:
