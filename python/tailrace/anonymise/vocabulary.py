@@ -92,6 +92,8 @@ LOSSES = re.compile(
             "bytes after a break",
             "values whose interval is unknown",
             "waits for a connection beyond the first",
+            "waits for locks beyond the first",
+            "waits in HAProxy's queue beyond the first",
             "first values, whose interval is unknown",
             "moments of a CPU without idle, wait or steal",
             "rows without a number, a measurement or a time",
