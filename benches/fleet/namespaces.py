@@ -339,12 +339,9 @@ def incidents(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     with fleet(folder, options.hosts, options.incidents, watched=0) as (one, hub):
         begin, now = time.monotonic(), time.time_ns()
         said = folder / "reporters.txt"
-        share = -(-options.incidents // options.hosts)
-        for host in one.hosts:
-            numbers = (host.number * share, min((host.number + 1) * share, options.incidents))
-            of_all = (options.hosts, options.incidents, *numbers, now)
-            words = (str(HERE / "reporters.py"), f"{AT_HUB}:{PORT}", str(folder), str(host.number), *map(str, of_all))
-            one.stack.enter_context(process(said, *within(host.namespace, sys.executable, *words)))
+        of_all = (PREFIX, *map(str, (options.hosts, options.incidents, now)))
+        words = (str(HERE / "reporters.py"), f"{AT_HUB}:{PORT}", str(folder), *of_all)
+        one.stack.enter_context(process(said, sys.executable, *words))
         until(lambda: said.read_text().count("host-") >= options.hosts, "all notices are sent", LONGEST_S)
         sent = round(time.monotonic() - begin, 1)
         until(lambda: not list(one.incidents.glob("*.collecting")), "all are explained", LONGEST_S)

@@ -98,6 +98,8 @@ class Plan:
     every_process: bool = False
     """Sample the CPU time of all processes, and name servers after those that listen."""
     ports: Sequence[int] = ()
+    leave_out: Sequence[str] = ()
+    """`ip:port` of the recorder's own listening sockets, which are not recorded."""
     keep_dac_override: bool = False
     """The run's folder is inside another user's folder, where root without special rights could not write."""
     packets: Packets | None = None

@@ -25,7 +25,7 @@ from tailrace.errors import UsageError
 from tailrace.hub import Hub, reporting, wire
 from tailrace.hub import desk as desk_module
 from tailrace.hub.admission import Admission
-from tailrace.hub.desk import DEAD_S, OPEN_MAX, ROUND_S, STATE, SUFFIX, Desk
+from tailrace.hub.desk import DEAD_S, ROUND_S, STATE, SUFFIX, Desk
 from tailrace.hub.explaining import Explaining
 from tailrace.hub.reporting import Address, Reporter
 from tailrace.hub.serving import Server
@@ -189,18 +189,6 @@ class TestDesk:
         assert isinstance(desk.place(name, "web", "00000001.stays.parquet", 60), Path)
         monkeypatch.setattr(desk_module, "SEGMENTS_MAX", 1)
         assert desk.place(name, "web", "00000003.stays.parquet", 1) is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-
-    def test_so_many_incidents_at_once_and_in_all_and_no_more(self, tmp_path: Path) -> None:
-        desk = Desk(tmp_path, 60, OPEN_MAX + 1)
-        for number in range(OPEN_MAX):
-            assert isinstance(desk.notice(noticed("web", NOW + number * 100 * SECOND), 0), str)
-        further = noticed("web", NOW + OPEN_MAX * 100 * SECOND)
-        assert desk.notice(further, 0) is HTTPStatus.SERVICE_UNAVAILABLE
-        (tmp_path / "incident-old").mkdir()
-        for closed in desk.due(60):
-            desk.close(closed)
-        assert desk.notice(further, 61) is None
-        assert any("--most" in sentence for sentence in desk.said())
 
 
 @pytest.mark.parametrize(

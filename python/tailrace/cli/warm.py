@@ -39,6 +39,7 @@ def serve(asked: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, _forget)
     for name in LOADED:
         import_module(name)
+    _load_page()
     gc.freeze()
     asked.settimeout(IDLE_S)
     own = os.getpid()
@@ -56,6 +57,12 @@ def serve(asked: socket.socket) -> None:
             _become(own, json.loads(message), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _load_page() -> None:
+    from tailrace.report import page
+
+    page.load()
 
 
 def _forget(number: int, frame: FrameType | None) -> None:

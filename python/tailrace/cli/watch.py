@@ -101,7 +101,7 @@ def watch(
     plan = with_containers(plan) if containers else plan
     decode = decode_options(servers, interactions, protocol, keep_queries)
     packets = packets_of(interface, plan.nodes, port, promiscuous, snaplen, ring, decode, capture=False)
-    plan = replace(plan, packets=packets, keep_dac_override=foreign(out))
+    plan = replace(plan, packets=packets, leave_out=outlets.listening(), keep_dac_override=foreign(out))
     words = [word for name, address in servers.items() for word in ("--server", f"{name}={address}")]
     Watch(out, words, most, once, tell_at, outlets).run(plan)
 

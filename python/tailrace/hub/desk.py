@@ -25,6 +25,9 @@ from tailrace.watch.incidents import INCIDENT, named
 HOSTS_MAX = 1_000
 OPEN_MAX = 4
 """Collections at once; a host sends a further notice again later."""
+WAITING_MAX = 4
+"""Collections that are over and wait for their explanation, while further ones are open. All together bound the disk
+space."""
 ASKED_MAX = 50
 DEAD_S = 15.0
 """A host asks every two seconds whether something is wanted, unless it is sending."""
@@ -120,7 +123,7 @@ class Desk:
             for one in (*self._open.values(), *self._closed):
                 if one.is_near(begin, end):
                     return self._joined(one, heard, now)
-            if len(self._open) == OPEN_MAX:
+            if self._has_no_room():
                 return HTTPStatus.SERVICE_UNAVAILABLE
             if self._is_full():
                 self._said.append(f"{heard.host} noticed an incident: the folder already holds {self.most} (--most)")
@@ -248,6 +251,10 @@ class Desk:
             return bool(one.asked)
         alive = any(host in self._hosts and now - self._hosts[host].seen <= DEAD_S for host in awaited)
         return not alive and lasted >= DEAD_S
+
+    def _has_no_room(self) -> bool:
+        waiting = sum(one.explained for one in self._open.values())
+        return len(self._open) - min(waiting, WAITING_MAX) >= OPEN_MAX
 
     def _is_full(self) -> bool:
         found = {path.name.partition(".")[0] for path in self.folder.glob(f"{INCIDENT}*")}

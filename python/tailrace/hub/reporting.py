@@ -81,6 +81,8 @@ class _Notice:
     kept: Path
     heard: Message
     at: float
+    peers: tuple[str, ...] | None = None
+    """Of its minutes; None: not read yet."""
 
 
 class GoneError(Exception):
@@ -179,7 +181,9 @@ class Reporter:
         return bool(wanted)
 
     def _report(self, notice: _Notice) -> None:
-        heard = replace(notice.heard, now=time.time_ns(), peers=_peers(notice.kept))
+        if notice.peers is None:
+            notice.peers = _peers(notice.kept)
+        heard = replace(notice.heard, now=time.time_ns(), peers=notice.peers)
         try:
             incident = self._asked("POST", "/v1/notice", heard).get("incident")
         except RefusedError as refused:

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib import metadata, resources
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +31,8 @@ OPEN_EPISODES = 3
 """Episodes that are open at first; with many episodes, a reader wants the list."""
 CHARTED_EPISODES = 500
 """Episodes that have charts. Further episodes have only text, and the page says so."""
+COMPILED = 8
+"""Templates that are kept compiled: a process writes pages of few kinds."""
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
 SCRIPTS = ("vendor/uPlot.iife.min.js", "page/chart.js", "page/report.js")
 
@@ -84,12 +87,29 @@ def render(
         "numbers": Markup(script_json(numbers)),
         "version": _version(),
     }
-    return _environment(parts).from_string(template).render(whole) + "\n"
+    return _compiled(template, tuple(sorted(parts.items()))).render(whole) + "\n"
 
 
 def fragment(template: str, parts: Mapping[str, str], **context: Any) -> Markup:
     """A part of a page, as safe as `render` makes the whole."""
-    return Markup(_environment(parts).from_string(template).render(context))
+    return Markup(_compiled(template, tuple(sorted(parts.items()))).render(context))
+
+
+def load() -> None:
+    """Compile the templates of the report, for a process that forks others which write reports."""
+    environment = _compiled(asset("page/report.html.j2"), ()).environment
+    for name in _own_templates():
+        environment.get_template(name)
+
+
+def _own_templates() -> list[str]:
+    names = (file.name for file in resources.files(__package__).joinpath("page").iterdir())
+    return sorted(name for name in names if name.endswith(".j2"))
+
+
+@lru_cache(maxsize=COMPILED)
+def _compiled(template: str, parts: tuple[tuple[str, str], ...]) -> jinja2.Template:
+    return _environment(dict(parts)).from_string(template)
 
 
 def _environment(parts: Mapping[str, str]) -> jinja2.Environment:

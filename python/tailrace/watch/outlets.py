@@ -37,6 +37,13 @@ class Outlets:
     published: int = 0
     """The time of the last segment that is in the offered metrics."""
 
+    def listening(self) -> list[str]:
+        """`ip:port` of the socket at which the metrics are fetched; an IPv6 address has brackets."""
+        if self.metrics is None:
+            return []
+        host, port, *_ = self.metrics.getsockname()
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+
     def begin(self, names: Mapping[str, str], recording: Path) -> None:
         """Called when the recording has begun, by a thread that has no rights any more."""
         if self.metrics is not None or self.pushers:

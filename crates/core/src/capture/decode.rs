@@ -13,6 +13,7 @@
 //! | `segment` | packets after which the state is saved, again and again; 0: never. See [`crate::saved`] |
 //! | `threads` | how many threads decode at most; 0: one for each core. The tables are the same to the byte |
 //! | `hosts`, `ports` | lists; only connections with one of these addresses and one of these ports are read (empty: all) |
+//! | `leave_out` | list of `"ip:port"`; connections with one of these ends are not read |
 //!
 //! # Report (JSON)
 //!
@@ -74,6 +75,7 @@ pub struct Options {
     pub same_host: Vec<IpAddr>,
     pub hosts: Vec<IpAddr>,
     pub ports: Vec<u16>,
+    pub leave_out: Vec<SocketAddr>,
     pub keys: Option<PathBuf>,
     pub segment: u64,
     pub threads: usize,
@@ -354,7 +356,9 @@ impl Wanted<'_> {
     pub(super) fn new(options: &Options) -> Wanted<'_> {
         Wanted {
             options,
-            all: options.hosts.is_empty() && options.ports.is_empty(),
+            all: options.hosts.is_empty()
+                && options.ports.is_empty()
+                && options.leave_out.is_empty(),
         }
     }
 
@@ -363,7 +367,18 @@ impl Wanted<'_> {
         let Options { hosts, ports, .. } = self.options;
         (hosts.is_empty() || ends.iter().any(|end| hosts.contains(&end.ip)))
             && (ports.is_empty() || ends.iter().any(|end| ports.contains(&end.port)))
+            && !is_left_out(&self.options.leave_out, segment)
     }
+}
+
+/// Whether one end of the connection is among these.
+#[inline]
+pub(super) fn is_left_out(left_out: &[SocketAddr], segment: &Segment<'_>) -> bool {
+    left_out.iter().any(|address| {
+        [segment.from, segment.to]
+            .iter()
+            .any(|end| (end.ip, end.port) == (address.ip(), address.port()))
+    })
 }
 
 pub(super) fn servers(options: &Options) -> Result<Servers> {

@@ -2,11 +2,12 @@
 //! recording is read ([`crate::record::stays`] stores the visits until then), because a call is
 //! linked only seconds after it ended, and a recorder that is killed must not lose seconds.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::decode::{servers, tell, Options, Report};
+use super::decode::{is_left_out, servers, tell, Options, Report};
 use super::flow::Flow;
 use super::ledger::Ledger;
 use super::link::{self, Kinds, Link};
@@ -25,6 +26,7 @@ pub struct Live {
     flow: Flow,
     seen: FileReport,
     kinds: Kinds,
+    left_out: Vec<SocketAddr>,
 }
 
 impl Live {
@@ -40,6 +42,7 @@ impl Live {
                 ..FileReport::default()
             },
             kinds: Kinds::default(),
+            left_out: options.leave_out.clone(),
         })
     }
 
@@ -72,7 +75,9 @@ impl Live {
         self.seen.end = self.seen.end.max(Some(time));
         if let Some(segment) = link::segment(&packet, bytes, 0, &mut self.kinds) {
             self.seen.segments += u64::from(!segment.datagram);
-            self.flow.segment(&segment);
+            if !is_left_out(&self.left_out, &segment) {
+                self.flow.segment(&segment);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! `/proc/net/tcp`, which goes through every connection.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use super::sys;
@@ -45,6 +45,23 @@ pub struct Listener {
     /// The kernel's identification of it.
     family: u8,
     id: [u8; ID],
+}
+
+/// Which listeners are recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Picked {
+    /// Only those on these ports, where there are some.
+    pub ports: Vec<u16>,
+    /// The recorder's own, which are in its own namespace.
+    pub leave_out: Vec<SocketAddr>,
+}
+
+impl Picked {
+    pub fn holds(&self, listener: &Listener, own_namespace: bool) -> bool {
+        let address = SocketAddr::new(listener.ip, listener.port);
+        let left_out = own_namespace && self.leave_out.contains(&address);
+        !left_out && (self.ports.is_empty() || self.ports.contains(&listener.port))
+    }
 }
 
 /// Sends requests in the network namespace in which it was created.

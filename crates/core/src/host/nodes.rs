@@ -6,7 +6,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::listeners::Asker;
+use super::listeners::{Asker, Picked};
 use super::namespaces::{Netns, Now};
 use super::places::Places;
 use super::probes::cgroup::Cgroup;
@@ -20,7 +20,7 @@ pub type Probes = Vec<Box<dyn Probe>>;
 pub struct Network {
     pub name: String,
     pub place: u32,
-    pub ports: Vec<u16>,
+    pub picked: Picked,
     pub places: Places,
 }
 
@@ -37,7 +37,8 @@ impl Network {
                 (Some(netns), opened)
             }
         };
-        let queues = QueueProbe::new(asker, &self.name, &self.ports, self.places.clone());
+        let own = netns.is_none();
+        let queues = QueueProbe::new(asker, &self.name, &self.picked, own, self.places.clone());
         let tcp = TcpProbe::new(self.place, netstat, &self.name);
         Ok((netns, vec![Box::new(tcp), Box::new(queues)], addresses))
     }

@@ -11,6 +11,7 @@
 //! | `processes` | list of `{"name", "pid"}`: CPU time of these |
 //! | `every_process` | sample the CPU time of all processes, and name servers after those that listen |
 //! | `ports` | only listeners on these ports are recorded; empty: all |
+//! | `leave_out` | list of `"ip:port"`: listening sockets of the recorder itself, which are not recorded; the address is as the socket has it, such as `0.0.0.0` |
 //! | `keep_dac_override` | its folder is inside another user's: keep the right to write there, for the caller |
 //! | `packets` | null, or see [`Packets`]; its `decode` are the options of [`crate::capture::decode`] |
 
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
+use super::listeners::Picked;
 use super::packets::{INTERFACES_MAX, PORTS_MAX};
 use crate::capture::decode::{self, Addresses};
 use crate::error::{Error, Result};
@@ -45,6 +47,7 @@ pub struct Options {
     pub processes: Vec<Process>,
     pub every_process: bool,
     pub ports: Vec<u16>,
+    pub leave_out: Vec<SocketAddr>,
     pub keep_dac_override: bool,
     pub packets: Option<Packets>,
 }
@@ -61,6 +64,7 @@ impl Default for Options {
             processes: Vec::new(),
             every_process: false,
             ports: Vec::new(),
+            leave_out: Vec::new(),
             keep_dac_override: false,
             packets: None,
         }
@@ -124,6 +128,13 @@ pub struct Process {
 }
 
 impl Options {
+    pub fn picked(&self) -> Picked {
+        Picked {
+            ports: self.ports.clone(),
+            leave_out: self.leave_out.clone(),
+        }
+    }
+
     pub fn check(&self) -> Result<()> {
         let interval = self.interval_ns;
         if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {

@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::containers;
 use super::formats::process;
-use super::listeners::{Asker, Listener};
+use super::listeners::{Asker, Listener, Picked};
 use super::namespaces::{Netns, Now};
 use super::sys;
 
@@ -126,8 +126,7 @@ struct Known {
 pub struct Processes {
     proc: PathBuf,
     namespaces: Vec<Namespace>,
-    /// Only listeners on these ports count, where there are some.
-    ports: Vec<u16>,
+    picked: Picked,
     /// Inode number of a socket → its listener, and its address.
     sockets: FxHashMap<u32, Vec<(usize, Listener)>>,
     known: FxHashMap<i32, Known>,
@@ -140,11 +139,11 @@ pub struct Processes {
 }
 
 impl Processes {
-    pub fn new(namespaces: Vec<Namespace>, ports: &[u16]) -> Processes {
+    pub fn new(namespaces: Vec<Namespace>, picked: Picked) -> Processes {
         Processes {
             proc: PathBuf::from("/proc"),
             namespaces,
-            ports: ports.to_vec(),
+            picked,
             sockets: FxHashMap::default(),
             known: FxHashMap::default(),
             containers: BTreeMap::new(),
@@ -259,15 +258,16 @@ impl Processes {
     /// Reads the listeners; true if they have changed.
     fn ask(&mut self) -> bool {
         let mut sockets: FxHashMap<u32, Vec<(usize, Listener)>> = FxHashMap::default();
-        let ports = &self.ports;
+        let picked = &self.picked;
         for (node, namespace) in self.namespaces.iter_mut().enumerate() {
             namespace.look();
+            let own = namespace.netns.is_none();
             let Some(asker) = &mut namespace.asker else {
                 continue;
             };
             // A namespace that cannot be read has no listeners for now.
             let _ = asker.ask(&mut |listener| {
-                if ports.is_empty() || ports.contains(&listener.port) {
+                if picked.holds(&listener, own) {
                     sockets
                         .entry(listener.inode)
                         .or_default()
@@ -385,7 +385,14 @@ mod tests {
                 Ipv4Addr::new(10, 0, 0, 3).into(),
             ],
         };
-        Processes::new(vec![namespace], &[port])
+        let ports = vec![port];
+        Processes::new(
+            vec![namespace],
+            Picked {
+                ports,
+                ..Picked::default()
+            },
+        )
     }
 
     #[test]

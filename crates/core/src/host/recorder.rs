@@ -1,5 +1,6 @@
 //! The recorder: starts its threads, tells them to stop, and waits for them.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -206,7 +207,7 @@ fn first_look(
     let namespaces = std::iter::once((HOST, None))
         .chain(named)
         .filter_map(|(name, path)| Namespace::open(name, path).ok());
-    let mut processes = Processes::new(namespaces.collect(), &options.ports)
+    let mut processes = Processes::new(namespaces.collect(), options.picked())
         .in_containers(options.containers.clone());
     for new in processes.look() {
         // The sampler removes it when it begins.
@@ -214,12 +215,27 @@ fn first_look(
     }
     if let Some(packets) = packets {
         packets.decode.same_host = processes.addresses(packets.netns());
+        if packets.netns().is_none() {
+            packets.decode.leave_out = seen_as(&options.leave_out, &packets.decode.same_host);
+        }
         let mut state = shared.lock();
         let servers = processes.servers(packets.netns());
         state.servers = packets.name_servers(servers);
         state.same_host.clone_from(&packets.decode.same_host);
     }
     processes
+}
+
+/// The addresses at which packets of these listeners arrive: one without an address has all those of its host.
+fn seen_as(listening: &[SocketAddr], host: &[IpAddr]) -> Vec<SocketAddr> {
+    let all = |at: &SocketAddr| match at.ip().is_unspecified() {
+        true => host.to_vec(),
+        false => vec![at.ip()],
+    };
+    listening
+        .iter()
+        .flat_map(|at| all(at).into_iter().map(|ip| SocketAddr::new(ip, at.port())))
+        .collect()
 }
 
 fn wait(
@@ -276,6 +292,19 @@ mod tests {
             .unwrap()
             .parse()
             .unwrap()
+    }
+
+    #[test]
+    fn a_listener_without_an_address_is_seen_at_all_of_its_host() {
+        let all = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let host: Vec<IpAddr> = vec!["127.0.0.1".parse().unwrap(), "10.0.0.3".parse().unwrap()];
+        let listening = all(&["0.0.0.0:9464", "10.0.0.9:80"]);
+        assert_eq!(
+            seen_as(&listening, &host),
+            all(&["127.0.0.1:9464", "10.0.0.3:9464", "10.0.0.9:80"])
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
 use super::clock::Clock;
+use super::listeners::Picked;
 use super::nodes::{Group, Namespace, Network, Probes, Turn};
 use super::options::{Node, Options, HOST};
 use super::places::Places;
@@ -87,9 +88,10 @@ impl Sampler {
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let place = sampler.places.index(HOST);
         sampler.add(Owner::Host, host::probes(place, &mountinfo));
-        sampler.add_network(HOST, None, &options.ports)?;
+        let picked = options.picked();
+        sampler.add_network(HOST, None, &picked)?;
         for node in &options.nodes {
-            match sampler.add_node(node, &options.ports, &mountinfo) {
+            match sampler.add_node(node, &picked, &mountinfo) {
                 Err(error) if node.found => sampler.warn(format!("it is not sampled: {error}")),
                 done => done?,
             }
@@ -116,12 +118,12 @@ impl Sampler {
         self.add(Owner::Host, vec![probe]);
     }
 
-    fn add_node(&mut self, node: &Node, ports: &[u16], mountinfo: &str) -> Result<()> {
+    fn add_node(&mut self, node: &Node, picked: &Picked, mountinfo: &str) -> Result<()> {
         if let Some(path) = &node.cgroup {
             self.add_group(&node.name, path, mountinfo)?;
         }
         match &node.netns {
-            Some(path) => self.add_network(&node.name, Some(path), ports),
+            Some(path) => self.add_network(&node.name, Some(path), picked),
             None => Ok(()),
         }
     }
@@ -144,11 +146,11 @@ impl Sampler {
         Ok(())
     }
 
-    fn add_network(&mut self, node: &str, netns: Option<&Path>, ports: &[u16]) -> Result<()> {
+    fn add_network(&mut self, node: &str, netns: Option<&Path>, picked: &Picked) -> Result<()> {
         let network = Network {
             name: node.to_owned(),
             place: self.places.index(node),
-            ports: ports.to_vec(),
+            picked: picked.clone(),
             places: self.places.clone(),
         };
         let addresses = match netns {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Before, Probe, Source, Span, Tick};
 use crate::host::formats::netstat::{Columns, Tcp};
-use crate::host::listeners::{Asker, Listener};
+use crate::host::listeners::{Asker, Listener, Picked};
 use crate::host::places::Places;
 use crate::host::sys;
 
@@ -77,8 +77,8 @@ const ALL_NS: i64 = 1_000_000_000;
 pub struct QueueProbe {
     asker: Asker,
     node: String,
-    /// Only these, if there are any.
-    ports: Vec<u16>,
+    picked: Picked,
+    own_namespace: bool,
     before: Before<()>,
     places: FxHashMap<u16, u32>,
     named: Places,
@@ -88,11 +88,18 @@ pub struct QueueProbe {
 }
 
 impl QueueProbe {
-    pub fn new(asker: Asker, node: &str, ports: &[u16], named: Places) -> QueueProbe {
+    pub fn new(
+        asker: Asker,
+        node: &str,
+        picked: &Picked,
+        own_namespace: bool,
+        named: Places,
+    ) -> QueueProbe {
         QueueProbe {
             asker,
             node: node.to_owned(),
-            ports: ports.to_vec(),
+            picked: picked.clone(),
+            own_namespace,
             before: Before::default(),
             places: FxHashMap::default(),
             named,
@@ -102,10 +109,10 @@ impl QueueProbe {
     }
 
     fn ask_all(&mut self) -> io::Result<()> {
-        let (ports, found) = (&self.ports, &mut self.found);
+        let (picked, own, found) = (&self.picked, self.own_namespace, &mut self.found);
         found.clear();
         self.asker.ask(&mut |listener| {
-            if ports.is_empty() || ports.contains(&listener.port) {
+            if picked.holds(&listener, own) {
                 found.push(listener);
             }
         })?;
@@ -189,7 +196,7 @@ impl Probe for QueueProbe {
 mod tests {
     use super::super::testing::{said, Fake};
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
 
     fn pass() {
         crate::host::sys::sleep_until(crate::host::sys::steady_ns() + 1_000_000);
@@ -213,6 +220,31 @@ mod tests {
         );
     }
 
+    fn only(address: SocketAddr) -> Picked {
+        Picked {
+            ports: vec![address.port()],
+            ..Picked::default()
+        }
+    }
+
+    #[test]
+    fn the_recorders_own_listener_is_left_out_in_its_own_namespace() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let picked = Picked {
+            leave_out: vec![address],
+            ..only(address)
+        };
+        for (own, expected) in [(true, 0), (false, 1)] {
+            let (asker, places) = (Asker::new().unwrap(), Places::default());
+            let mut probe = QueueProbe::new(asker, "web", &picked, own, places.clone());
+            said(&mut probe);
+            pass();
+            said(&mut probe);
+            assert_eq!(places.all().len(), expected);
+        }
+    }
+
     #[test]
     fn a_queue_has_the_port_of_its_listener() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -221,7 +253,8 @@ mod tests {
         let mut probe = QueueProbe::new(
             Asker::new().unwrap(),
             "web",
-            &[address.port()],
+            &only(address),
+            true,
             places.clone(),
         );
         assert_eq!(said(&mut probe), []);
