@@ -17,12 +17,17 @@ WEB: dict[str, Any] = {"workers": 100, "backlog": 128, "calls": {"app": {"pool":
 APP: dict[str, Any] = {"count": 2, "workers": 100, "quota": {"time": "100 ms"}, "heap": "jvm15", "log": "1 kB"}
 
 
+def _early(wait: str) -> dict[str, Any]:
+    return {"silent": True, "at": {"web": {"wait": wait}}}
+
+
 def system(web: dict[str, Any], app: dict[str, Any], **others: Any) -> Experiment:
     call = WEB["calls"]["app"] | web.pop("call", {})
     nodes = {"app": NODE}
     load = {"w": {"clients": 10, "interaction": "page"}}
+    pages = {"interactions": PAGE | {"early": _early("5 s")}}
     tiers = {"web": WEB | web | {"calls": {"app": call}}, "app": APP | app}
-    return from_table({"tiers": tiers, "interactions": PAGE, "workloads": load, "nodes": nodes} | others)
+    return from_table({"tiers": tiers, "workloads": load, "nodes": nodes} | pages | others)
 
 
 def gone(table: dict[str, Any], key: str) -> dict[str, Any]:
@@ -73,6 +78,7 @@ CHANGES: dict[str, Experiment] = {
     "clients that give up": system({}, {}, workloads={"w": LOAD | {"timeout": "400 ms"}}),
     "quota periods at different times": system({}, {"quota": {"time": "100 ms", "phases": "even"}}),
     "CPUs of its own": system({}, {}, nodes={"app": NODE | {"cores": 1.0}}),
+    "silent clients that are cut off": system({}, {}, interactions=PAGE | {"early": _early("500 ms")}),
     "light calls first": system({"call": {"priority": 4}}, {}),
     "light requests first": system({}, {"order": "lightest"}),
     "peak EWMA": system({"call": {"policy": "peak_ewma"}}, {}),

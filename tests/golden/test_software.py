@@ -56,6 +56,8 @@ def test_a_change_that_most_software_lacks_names_the_software_that_has_it() -> N
     assert nowhere(base, CHANGES["light calls first"], {"web": ["haproxy"]}) == []
     newest = system({}, {"order": "newest"})
     assert "a change of code" in nowhere(base, newest, {"app": ["tomcat"]})[0]
+    cut_off = CHANGES["silent clients that are cut off"]
+    assert "Apache's event MPM before it" in nowhere(base, cut_off, {"web": ["gunicorn"]})[0]
     assert nowhere(base, CHANGES["a longer backlog"], {"web": ["nginx"]}) == []
 
 

@@ -82,7 +82,9 @@ def test_what_cannot_be_done_is_refused_by_name(changes: list[str], said: str) -
 
 def test_a_software_that_it_does_not_have_is_refused() -> None:
     bare = experiment.from_table({"tiers": {"web": {}}, "workloads": {"steady": {"clients": 1}}})
-    with pytest.raises(UsageError, match=r"tiers\.web\.software: it must be one of apache, nginx, tomcat.*without one, it plays"):
+    with pytest.raises(
+        UsageError, match=r"tiers\.web\.software: it must be one of apache, nginx, tomcat.*without one, it plays"
+    ):
         refusals.refuse(bare)
 
 

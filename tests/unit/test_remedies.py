@@ -59,6 +59,14 @@ def behind_a_stall() -> Table:
     return system(web, {"workers": 2}, {"pool": 2000}, rate=450.0, stalls=stall("freeze", "app", "1500 ms"))
 
 
+def silent() -> Table:
+    table = system({}, {})
+    table["interactions"]["early"] = {"silent": True, "at": {"web": {"wait": "1500 ms"}}}
+    early = {"kind": "batch", "size": 20, "every": "4 s", "first": "1 s", "interaction": "early"}
+    table["workloads"]["browsers"] = early
+    return table
+
+
 STALLED = system({}, {}, stalls=stall("freeze", "app"))
 EVENTS = {"kind": "async", "backlog": 10, "light_queue": 20}
 AGAIN = {"users": {"clients": 200, "think": "1 s", "interaction": "page"}}
@@ -89,6 +97,7 @@ CASES: dict[str, Table] = {
     "governor": system({}, {}, nodes={"app": {"governor": {"frequencies": ["0.6 GHz", "2 GHz"], "up": 0.99}}}),
     "isolation": system({}, {}, stalls=stall("burn", "app", threads=20, weight=20.0)),
     "pinning": system({}, {}, stalls=stall("burn", "app", threads=20, weight=20.0), nodes={"app": {"cores": 2}}),
+    "silence": silent(),
     "heap": system({}, {"heap": {"young": "8 MiB", "per_visit": "26 kB", "young_collection": {"base": "300 ms"}}}),
     "flush": system({}, {}, nodes={"app": {"disk": {"flush": {"period": "3 s", "first": "2 s", "rate": "8 MB/s"}}}}),
     "smoothing": bursts(),
@@ -130,6 +139,7 @@ def test_a_remedy_without_anything_to_change_does_not_apply() -> None:
         "governor",
         "isolation",
         "pinning",
+        "silence",
         "heap",
         "flush",
         "smoothing",

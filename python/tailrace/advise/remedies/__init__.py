@@ -27,6 +27,7 @@ from tailrace.advise.remedies import (
     retransmission,
     retries,
     shedding,
+    silence,
     smoothing,
     timeout,
     workers,
@@ -38,7 +39,7 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     for one in (
         *(backlog, workers, pool, asynchronous, shedding, limit, priority, newest, policy, mechanism, connecting),
         *(hedging, elsewhere, between, retries, timeout, retransmission, keepalive, quota, governor, isolation),
-        *(pinning, heap, flush, smoothing, replica),
+        *(pinning, silence, heap, flush, smoothing, replica),
     )
 )
 

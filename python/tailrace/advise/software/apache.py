@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
+from tailrace.units import SECOND
 
 NAME, TITLE = "apache", "Apache httpd"
 THREAD_LIMIT = 64
@@ -25,5 +26,8 @@ def lines(step: Step) -> Iterator[Line]:
             yield line("mpm_event.conf", f"MaxRequestWorkers {step.now}", f"MaxRequestWorkers {step.then}", note)
         case "kept" if not step.callee:
             yield line("apache2.conf", "KeepAlive Off", "KeepAlive On")
+        case "silence":
+            least = max(step.then // SECOND, 1)
+            yield line("reqtimeout.conf", "", f"RequestReadTimeout header={least}", "whole seconds; or the event MPM")
         case "log":
             yield line("apache2.conf", "", "BufferedLogs On", "or remove CustomLog")

@@ -19,12 +19,19 @@ PRIORITY = (
 )
 NEWEST = "No software that Tailrace knows serves the newest request first by a setting: it takes a change of code."
 
+SILENCE = (
+    "Tailrace knows no setting of this software for clients that send nothing: nginx, HAProxy or Apache's event MPM "
+    "before it reads whole requests without holding one of its workers."
+)
+
 
 def sentence(step: Step) -> str:
     """Empty where there is nothing to say."""
     match step.what:
         case "policy":
             return POLICIES.get(step.then, "")
+        case "silence":
+            return SILENCE
         case "priority":
             return PRIORITY
         case "order":

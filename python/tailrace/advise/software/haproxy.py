@@ -42,6 +42,8 @@ def lines(step: Step) -> Iterator[Line]:
             yield line("", "http-request set-priority-class int(1) if heavy", f"in backend {step.callee}; {HEAVY}")
         case "order" if step.then == "lightest":
             yield line("", "http-request set-priority-class int(1) if heavy", f"in the backend before it; {HEAVY}")
+        case "silence":
+            yield line("", f"timeout http-request {step.then // MILLISECOND}ms", "in the frontend")
         case "timeout":
             yield line(
                 "", f"timeout server {step.then // MILLISECOND}ms", "in the backend; it is time without any data"

@@ -45,6 +45,8 @@ def lines(step: Step) -> Iterator[Line]:
             yield line("", 'proxy_set_header Connection "";')
         case "kept":
             yield line("keepalive_timeout 0;", "keepalive_timeout 75s;")
+        case "silence":
+            yield line("", f"client_header_timeout {step.then // MILLISECOND}ms;", "in http { } or server { }")
         case "timeout":
             note = "in the location: time without any data"
             yield line("", f"proxy_read_timeout {step.then // MILLISECOND}ms;", note)

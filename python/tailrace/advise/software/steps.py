@@ -38,13 +38,14 @@ What = Literal[
     "second",
     "retries",
     "timeout",
+    "silence",
     "priority",
     "order",
 ]
 """Keys of the experiment, except: skip, try another candidate or fail when no connection is free; poll, how long one is
 waited for; connect, how long a new one is waited for; servlets, whether each has a pool; kind, synchronous or
 asynchronous; hedge, retries and timeout, of the clients of a tier (workloads); second, when a call is sent a second
-time; pin, to fewer CPUs that nothing else uses."""
+time; pin, to fewer CPUs that nothing else uses; silence, how long a client may send nothing."""
 OF_TIER: tuple[What, ...] = ("backlog", "workers", "quota", "weight", "heap", "log", "count", "limit", "order")
 OF_CALL: tuple[What, ...] = ("pool", "policy", "kept", "poll", "second", "connect", "servlets", "priority")
 OF_NODE: tuple[What, ...] = ("governor", "disk", "cores")
@@ -115,10 +116,27 @@ def steps(before: Experiment, after: Experiment) -> Iterator[Step]:
         yield Step(what, tier_of[place], None, None)
     if schedule(before) != schedule(after):
         yield Step("retransmission", _entry(after), before.kernel, after.kernel)
+    yield from _silences(before, after)
     for name, load in after.workloads.items():
         known = before.workloads.get(name)
         if known is not None:
             yield from _of_load(load.entry or _entry(after), known, load)
+
+
+def _silences(before: Experiment, after: Experiment) -> Iterator[Step]:
+    """How long the longest silent client of each tier stays."""
+    old, new = _longest_silence(before), _longest_silence(after)
+    for tier, now in old.items():
+        if (then := new.get(tier, now)) < now:
+            yield Step("silence", tier, now, then)
+
+
+def _longest_silence(experiment: Experiment) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for interaction in experiment.interactions.values():
+        for tier, work in interaction.at.items() if interaction.silent else ():
+            found[tier] = max(found.get(tier, 0), work.wait)
+    return found
 
 
 def _pinned(step: Step) -> Step:

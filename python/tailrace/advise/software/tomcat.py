@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
+from tailrace.units import MILLISECOND
 
 NAME, TITLE = "tomcat", "Tomcat"
 
@@ -34,5 +35,8 @@ def lines(step: Step) -> Iterator[Line]:
             yield line("context.xml", "", f'maxTotal="{step.then}" maxWaitMillis="100"', note)
         case "kept" if not step.callee:
             yield line("server.xml", 'maxKeepAliveRequests="1"', 'maxKeepAliveRequests="100"', "of <Connector>")
+        case "silence":
+            then = step.then // MILLISECOND
+            yield line("server.xml", "", f'connectionTimeout="{then}"', "of <Connector>, in milliseconds")
         case "log":
             yield line("server.xml", "", 'buffered="true"', "of the AccessLogValve; or remove the valve")
