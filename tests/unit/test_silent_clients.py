@@ -9,6 +9,9 @@ import polars as pl
 import pytest
 
 from tailrace import sim, twin
+from tailrace.advise.changing import possible
+from tailrace.advise.remedies import asynchronous, silence
+from tailrace.advise.software.steps import steps
 from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
 
@@ -66,3 +69,23 @@ def test_the_twin_has_them_too(run: Dataset) -> None:
     assert learnt.table["losses"] == []
     calm = replace(learnt, arrivals={file: rows.filter(~named)})
     assert sim.count(calm.experiment).over_1s == 0
+
+
+def test_advice_cuts_them_off_or_lets_nobody_wait_for_them() -> None:
+    base = from_table(SILENT)
+    made = {
+        option.words(option.sizes[-1]): possible(base, option.changes(option.sizes[-1]))
+        for remedy in (silence.REMEDY, asynchronous.REMEDY)
+        for option in remedy.options(base)
+    }
+    assert list(made) == [
+        "let web close connections on which clients send nothing for 200 ms",
+        "make web asynchronous",
+    ]
+    now = sim.count(base).over_1s
+    for changed in made.values():
+        assert changed is not None
+        assert sim.count(changed).over_1s < 0.05 * now
+    cut_off, events = made.values()
+    assert [step.what for step in steps(base, cut_off)] == ["silence"]
+    assert [step.what for step in steps(base, events)] == ["kind"]

@@ -44,6 +44,8 @@ def _keys(experiment: Experiment, name: str, names: tuple[str, ...]) -> Changes:
     tier = experiment.tiers[name]
     proxy = name in places.entries(experiment)
     keys: dict[Path, Any] = {("tiers", name, key): None for key in _OF_TIER}
+    for silent in (one for one, work in experiment.interactions.items() if work.silent and name in work.at):
+        keys["interactions", silent, "at", name, "wait"] = "0 ns"  # nobody waits for a client that sends nothing
     for callee in tier.calls:
         call = ("tiers", name, "calls", callee)
         keys |= {(*call, key): None for key in (_OF_PROXY if proxy else _OF_CALL)}

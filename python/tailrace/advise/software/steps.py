@@ -127,7 +127,7 @@ def _silences(before: Experiment, after: Experiment) -> Iterator[Step]:
     """How long the longest silent client of each tier stays."""
     old, new = _longest_silence(before), _longest_silence(after)
     for tier, now in old.items():
-        if (then := new.get(tier, now)) < now:
+        if (then := new.get(tier, now)) < now and before.tiers[tier].kind == after.tiers[tier].kind:
             yield Step("silence", tier, now, then)
 
 
