@@ -7,9 +7,9 @@
 ┌ 4 bytes: length ┬ message ┐┌ length ┬ message ┐ …      a message is TracesData, as protobuf or JSON, perhaps zstd
 ```
 The engine reads protobuf with its own code. The crates `prost` and `opentelemetry-proto` make an object of each field,
-also of those that nobody needs: on 81 MB of spans, these objects alone take 2.4 times the CPU time that the columns take
-here (251 and 600 MB per CPU second, medians of three, one run). For HPACK, crates/core/src/capture/wire/http2/hpack.rs
-says why.
+also of those that nobody needs: on 81 MB of spans, these objects alone take 2.4 times the CPU time of the columns here
+(251 and 600 MB per CPU second, medians of three, one run). For HPACK, crates/core/src/capture/wire/http2/hpack.rs says
+why.
 """
 
 from __future__ import annotations
