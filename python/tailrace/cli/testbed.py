@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import typer
@@ -50,9 +52,13 @@ def doctor(as_json: AsJson = False) -> None:
 def up(experiment: ExperimentFile, change: Change = None, add: Add = False) -> None:
     """Start an experiment's servers and keep them running until Ctrl-C or `tailrace testbed down`."""
     from tailrace.experiment import read
-    from tailrace.testbed import Site, serving
+    from tailrace.testbed import Site, played, serving
 
-    with serving(read(experiment, change or [], add=add), Site()) as system:
+    with TemporaryDirectory(prefix="tailrace-") as requests, ExitStack() as stack:
+        asked = played(read(experiment, change or [], add=add), Path(requests))
+        system = stack.enter_context(serving(asked.experiment, Site()))
+        for note in asked.notes:
+            say(note)
         for name, setting in system.settings.items():
             say(f"{name} listens at {setting.at}; its files are in {setting.folder}")
         say(f"clients are in a namespace: nsenter --net=/run/netns/{Site().namespace('clients')} curl http://…")

@@ -2,11 +2,13 @@
 
 `ledger` and `undoing` handle what must be undone. `net`, `cgroup`, `program`, `clock`, `disk`, `swap` and `lossy` are
 the parts of a node. `nodes` and `system` start nodes and servers. In `servers/` and `stalls/` each kind has a file.
-`running` is a whole run, and `refusals` lists what cannot be done.
+`running` is a whole run, `playing` fits experiments of the simulator to real servers, and `refusals` lists what cannot
+be done.
 """
 
 from tailrace.testbed.outcome import Outcome
+from tailrace.testbed.playing import played
 from tailrace.testbed.running import run, serving
 from tailrace.testbed.site import Site
 
-__all__ = ["Outcome", "Site", "run", "serving"]
+__all__ = ["Outcome", "Site", "played", "run", "serving"]

@@ -197,4 +197,4 @@ def _notes(
     if waits:
         yield f"visits wait for nothing besides their calls; the simulator has waits of up to {format_duration(waits)}"
     if others := [name for name, one in asked.items() if not 0.5 <= one.pages <= 1.5]:
-        yield f"each request makes one page of {app}; {len(others)} kinds of requests call it more or less often"
+        yield f"each request makes one page of {app}; kinds of requests that call it more or less often: {len(others)}"
