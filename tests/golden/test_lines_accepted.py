@@ -56,6 +56,8 @@ def test_nginx(tmp_path: Path) -> None:
     methods = then("nginx", "the least busy candidate"), then("nginx", "the better of two candidates")
     kept = of_step("nginx", "kept", "web", False, True, "app")
     again = then("nginx", "a short wait for a new connection", "clients that keep connections")
+    again = [line for line in again if not line.startswith("proxy_next_upstream")]
+    again += then("nginx", "clients that give up", "silent clients that are cut off")
     for [method] in methods:
         upstream = f"upstream app {{ {method} {server.replace('server app', 'server 127.0.0.1')} {kept[0]} }}"
         inside = f"{listen.replace('80', '8080', 1)} {log[0]} {' '.join(again)} "
@@ -75,8 +77,9 @@ def apache(folder: Path, *modules: str) -> list[str]:
 
 
 def test_apache_and_mod_proxy(tmp_path: Path) -> None:
-    text = apache(tmp_path, "proxy", "proxy_http", "proxy_balancer", "slotmem_shm", "lbmethod_bybusyness")
+    text = apache(tmp_path, "proxy", "proxy_http", "proxy_balancer", "slotmem_shm", "lbmethod_bybusyness", "reqtimeout")
     text += then("apache", "a longer backlog", "more workers", "clients that keep connections")
+    text += then("apache", "silent clients that are cut off")
     text += of_step("apache", "log", "web", 1000, 0)
     [policy] = then("mod_proxy", "the least busy candidate")
     waits = "no wait for a connection", "a shorter wait for a connection", "a short wait for a new connection"
@@ -108,6 +111,9 @@ def test_mod_jk(tmp_path: Path) -> None:
 
 def test_haproxy(tmp_path: Path) -> None:
     front = then("haproxy", "a longer backlog", "more workers", "clients that keep connections")
+    front += then("haproxy", "silent clients that are cut off")
+    [late] = then("haproxy", "clients that give up")
+    classes = ["acl heavy path_beg /search", *then("haproxy", "light calls first")]
     short, again = then("haproxy", "a short wait for a new connection")
     kept = of_step("haproxy", "kept", "web", False, True, "app")
     for method in ("the least busy candidate", "the better of two candidates", "round robin"):
@@ -116,7 +122,7 @@ def test_haproxy(tmp_path: Path) -> None:
             text = "global\n maxconn 1000\ndefaults\n mode http\n timeout client 1s\n timeout server 1s\n"
             text += f" {short}\nfrontend f\n bind 127.0.0.1:8098\n "
             text += "\n ".join([*front, "default_backend b"]) + "\nbackend b\n "
-            text += "\n ".join([*then("haproxy", method), again, *lines, *kept]) + "\n"
+            text += "\n ".join([late, *classes, *then("haproxy", method), again, *lines, *kept]) + "\n"
             file = tmp_path / "haproxy.cfg"
             accepted(["haproxy", "-c", "-f", str(file)], file, text)
 
