@@ -92,7 +92,7 @@ def test_a_watch_that_was_killed_in_an_incident_explains_it_when_it_is_started_a
             assert watch.stdout is not None
             said = [watch.stdout.readline() for _ in range(3)]
             watch.send_signal(signal.SIGTERM)
-            assert watch.wait(60) == 0
+            assert watch.wait(600) == 0  # on a busy machine, the page is made at the lowest priority
     [incident] = out.glob("incident-*")
     assert "watching" in said[0]
     assert f"explaining the incident at which the previous watch was killed: {incident}" in said[1]

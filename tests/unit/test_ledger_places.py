@@ -272,6 +272,27 @@ def test_visits_that_something_released_at_once_did_not_take_long_by_themselves(
     assert places._heavy(here(begin, end)).sum() == 20, "each takes 0.9 s"
 
 
+def test_visits_that_a_slow_drain_releases_did_not_take_long_by_themselves() -> None:
+    """Others pass them while they leave one after the other."""
+    usual, held = np.arange(400) * 10 * MS, 1000 * MS + np.arange(60) * 20 * MS
+    usual = usual[(usual < 1000 * MS) | (usual >= 2200 * MS)]
+    begin = np.concatenate((usual, held))
+    end = np.concatenate((usual + 4 * MS, 2250 * MS + np.arange(60)[::-1] * 4 * MS))
+    assert not places._heavy(here(begin, end)).any()
+
+
+@pytest.mark.parametrize(("batches", "found"), [(1, 0), (2, 6), (3, 9)])
+def test_visits_take_turns_in_groups_of_as_many(batches: int, found: int) -> None:
+    """Three workers serve three slow visits at a time, and the others wait behind all of them. A server that stopped
+    once looks like one group."""
+    usual, later = np.arange(100) * 10 * MS, 1010 * MS + np.arange(60) * 10 * MS
+    slow = 1000 * MS + np.arange(3 * batches) * MS
+    left = 1000 * MS + 900 * MS * (1 + np.arange(3 * batches) // 3) + np.arange(3 * batches) * MS
+    waited = np.maximum(left.max() + 4 * MS + np.arange(60) * 2 * MS, later + 4 * MS)
+    begin, end = np.concatenate((usual, slow, later)), np.concatenate((usual + 4 * MS, left, waited))
+    assert places._heavy(here(begin, end)).nonzero()[0].tolist() == list(range(100, 100 + found))
+
+
 def test_visits_that_wait_for_their_turn_as_long_as_a_call_lasts_did_not_take_long_by_themselves() -> None:
     usual, waited = np.arange(400) * 10 * MS, 1010 * MS + np.arange(20) * 2 * MS
     usual[100:] += 1000 * MS

@@ -153,7 +153,7 @@ def _unknown(
     evidence: tuple[CauseEvidence, ...],
 ) -> Finding:
     """Return the finding where the ledger charges no known cause with most of the requests."""
-    slept = _slept(view, origin, stall)
+    threads = _threads(view, origin, stall)
     wanted = [stall.finding.missing] if stall is not None and stall.finding.missing else []
     wanted += [one.missing for one in evidence if one.missing]
     if not verdict.reproduced:
@@ -161,9 +161,12 @@ def _unknown(
         why = f"the replay has {many} where {verdict.recorded:,} were recorded, so it is not a model of this episode"
         unlike = verdict.extract.unlike(*REPRODUCED)
         wanted += [f"the limits (workers, backlog, pools) of {listing(unlike[:3])} in a topology"] if unlike else []
-    elif slept:
+    elif threads is not None and threads.slept:
         why = f"all threads of {origin} slept, so they waited for something that was not recorded"
         wanted = [f"what {origin} waited for: a capture of the calls that it makes, if it makes any, or its lock waits"]
+    elif threads is not None and threads.waited and stall is not None and stall.has("frozen"):
+        why = f"{origin} waited for a CPU, and no sample shows what took it"
+        wanted = [f"cpu_busy of each process on the CPUs of {origin}, or cpu_steal of its node"]
     elif shares:
         why = f"{origin} lacked capacity, and nothing recorded accounts for it"
     else:
@@ -180,12 +183,11 @@ def _unknown(
     return Finding("cause", "unknown", sentence, origin, begin, end, missing=missing)
 
 
-def _slept(view: View, origin: str, stall: Stall | None) -> bool:
-    if stall is None or not stall.has("frozen"):
-        return False
-    times = np.arange(stall.begin, stall.end, STEP_NS, dtype=np.int64)
-    found = tasks.of(view, origin, times)
-    return found is not None and found.slept
+def _threads(view: View, origin: str, stall: Stall | None) -> tasks.Tasks | None:
+    """Return what the threads of a server did that used less CPU than usual."""
+    if stall is None or not (stall.has("frozen") or stall.has("cpu_withheld")):
+        return None
+    return tasks.of(view, origin, np.arange(stall.begin, stall.end, STEP_NS, dtype=np.int64))
 
 
 def _evidence(

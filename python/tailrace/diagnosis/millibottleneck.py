@@ -209,7 +209,7 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
             why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
             return Resource("frozen", series.place, inside, usual, True, why)
         if inside <= STARVED * usual:
-            why = f"CPU withheld: {share(inside)} of a core used{usually} while its queue was long"
+            why = f"little CPU used: {share(inside)} of a core used{usually} while its queue was long"
             return Resource("cpu_withheld", series.place, inside, usual, True, why)
     return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)}{usually}")
 

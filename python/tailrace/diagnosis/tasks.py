@@ -35,9 +35,15 @@ class Tasks:
         return all(share is not None and share < MOSTLY for share in states)
 
     @property
+    def waited(self) -> bool:
+        """Return whether a thread ran or waited for a CPU for most of the time. If the server used no CPU meanwhile, it
+        waited."""
+        return self.runnable is not None and self.runnable >= MOSTLY
+
+    @property
     def awake(self) -> bool:
         """Return whether a thread is known to have run, or to have waited for a CPU or a disk, for most of the time."""
-        return any(share is not None and share >= MOSTLY for share in (self.runnable, self.blocked))
+        return self.waited or (self.blocked is not None and self.blocked >= MOSTLY)
 
 
 def of(view: View, server: str, times: Times) -> Tasks | None:

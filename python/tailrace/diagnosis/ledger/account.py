@@ -410,7 +410,7 @@ def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
     they are the steps in which its host, a place that may contain it, or all servers of its node together had no CPU to
     spare, if they usually have."""
     if (waited := neighbour.waited_for_cpu(seen, server)) is not None:
-        return waited
+        return np.asarray(waited >= MOST)
     host = seen.view.of_host(server, "cpu_busy")
     full = [] if host is None or seen.slow.usual(host) >= AT_WORK else [seen.at(host)]
     full += [seen.at(one) / one.capacity for one in neighbour.around(seen, server)]

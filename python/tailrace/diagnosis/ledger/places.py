@@ -10,8 +10,8 @@ passed    Other visits that came after it were served while it was inside. It al
           not come in the first second, in which it may wait for visits that came before the recording began.
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
           is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
-in turn   While others waited, such visits were served one after the other, each for as long as the first. A server that
-          stops does not answer exactly one visit and stop again.
+in turn   While others waited, such visits were served one after the other, each for as long as the first, or several
+          together, and then as many again. A server that stops does not answer exactly so many visits and stop again.
 alike     It took as long as one of these visits and has the same name, and these do not take any length. It did not
           share a full CPU with so many visits that each of them was slow.
 behind    Most of its time is a call to a server behind, and that call took long by itself.
@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -297,12 +298,13 @@ def _heavy(here: _Here) -> Mask:
         return long
     waited = _released(here, long) | _opens(here) | (here.alone < here.least) | (here.begin < UNSEEN_NS)
     passed = np.where(waited, 0.0, _passed(here, long))
-    passed = np.where(passed > 0, passed, _in_turn(here, long))
-    sure = long & (here.behind | (passed > 0) | _named(here, long))
+    by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
+    sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
-    # Other visits may take as long as a long call, because they wait for their turn to send it.
-    of_itself = sure & ~here.behind
+    # Other visits may take as long as a long call, because they wait for their turn to send it, and as long as visits
+    # that took turns, because they wait behind these.
+    of_itself = sure & ~here.behind & (by_turn == 0)
     for name in np.unique(here.name[of_itself]).tolist():
         mine = here.name == name
         known = of_itself & mine
@@ -359,8 +361,8 @@ def _opens(here: _Here) -> Mask:
 
 
 def _released(here: _Here, long: Mask) -> Mask:
-    """Return which visits came one after the other and left together. Something outside them, such as a lock, held
-    them, although others passed."""
+    """Return which visits came one after the other and left in a quarter of that time. Something outside them, such as
+    a lock, held them, although others passed when it was over."""
     rows = np.flatnonzero(long)
     rows = rows[np.argsort(here.end[rows], kind="stable")]
     found = np.zeros(len(long), dtype=bool)
@@ -369,27 +371,42 @@ def _released(here: _Here, long: Mask) -> Mask:
     for group in np.split(rows, breaks + 1):
         begin, end = here.begin[group], here.end[group]
         longest = np.max(end - begin)
-        if len(group) >= LEAST_LIMIT and np.ptp(begin) >= PASSED * longest and np.ptp(end) <= ALIKE * longest:
+        if len(group) >= LEAST_LIMIT and np.ptp(begin) >= PASSED * longest and np.ptp(end) <= PASSED * np.ptp(begin):
             found[group] = True
     return found
 
 
 def _in_turn(here: _Here, long: Mask) -> Shares:
-    """Return for how long each visit was served, if such visits took turns; 0 for the others. Visits took turns if one
-    was served after the other, for the same time, while a third waited and no other was served. A visit that kept
-    others waiting for as long at another time is such a visit, too."""
+    """Return for how long each visit was served, if such visits took turns; 0 for the others. Visits took turns if as
+    many were served together as were served before them, for the same time, while more waited and no other was served.
+    A visit that kept others waiting for as long at another time is such a visit, too."""
     order = np.argsort(here.end, kind="stable")
     end, begin = here.end[order], np.sort(here.begin)
     since = np.maximum(np.concatenate(([begin[0]], end[:-1])), begin[np.arange(len(end))])
     lasted = end - since
-    is_lull = (lasted >= here.least) & long[order]
-    waited = np.searchsorted(begin, since + lasted // 2) - np.arange(len(end)) > 1
-    pairs = is_lull[1:] & is_lull[:-1] & waited[1:] & waited[:-1]
-    pairs &= np.abs(np.diff(lasted)) <= ALIKE * lasted[1:]
+    waited = np.searchsorted(begin, since + lasted // 2) - np.arange(len(end))
+
+    def together(first: int, count: int) -> bool:
+        """Return whether `count` long visits left together after the lull before the first of them, and others
+        waited."""
+        last = first + count - 1
+        if last >= len(end) or waited[first] <= count or end[last] - end[first] > ALIKE * lasted[first]:
+            return False
+        return bool(long[order[first : last + 1]].all())
+
+    lulls = np.flatnonzero((lasted >= here.least) & long[order]).tolist()
+    turns = {}
+    for one, following in pairwise(lulls):
+        count = following - one
+        as_long = abs(lasted[following] - lasted[one]) <= ALIKE * lasted[following]
+        if as_long and together(one, count) and together(following, count):
+            turns[int(lasted[following])] = count
     found = np.zeros(len(long))
-    for length in np.unique(lasted[1:][pairs]).tolist():
-        alike = is_lull & (np.abs(lasted - length) <= ALIKE * length)
-        found[order[alike]] = lasted[alike]
+    for length, count in turns.items():
+        for first in lulls:
+            if abs(lasted[first] - length) <= ALIKE * length:
+                those = order[first : first + (count if together(first, count) else 1)]
+                found[those] = lasted[first]
     return found
 
 

@@ -192,7 +192,8 @@ class _Bench:
             return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line), which)
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
-        verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
+        outweighed = self.outweighed(number, parts)
+        verdict = _verdict(causes, parts, outweighed, left, ahead, share, count, len(alone))
         return Judged(*verdict, self.kept(number), left(frozenset()), alone)
 
     def _model(self, number: int, count: int) -> Trial:
@@ -228,6 +229,22 @@ class _Bench:
         mine = by_cause(self._lines[number])
         every = by_cause(line for at in self.sections.alike(number) for line in self._lines[at])
         return {name: every[name] for name in mine}, mine
+
+    def outweighed(self, number: int, parts: Mapping[str, frozenset[Line]]) -> frozenset[str]:
+        """Return the causes that took less capacity of their servers than what nothing recorded accounts for, and that
+        held up no visits. What took the larger part may have taken theirs, too, so a replay without them shows
+        little."""
+        begin, end = self.around(number)
+        around = slice(*np.searchsorted(self.seen.steps.edges[:-1], (begin, end)).tolist())
+
+        def took(line: Line) -> float:
+            return float(self.account.taken[line][around].sum()) if line in self.account.taken else 0.0
+
+        losses = self.account.losses
+        holding = {line for line, loss in losses.items() if loss.visits is not None or loss.delays is not None}
+        its = {name: sum(map(took, lines)) for name, lines in parts.items() if not lines & holding}
+        rest = {name: sum(took((UNKNOWN, server)) for _, server in lines) for name, lines in parts.items()}
+        return frozenset(name for name in its if name != UNKNOWN and 0.0 < its[name] < rest[name])
 
     def kept(self, number: int) -> tuple[str, ...]:
         """Return the servers whose choices around a group the replay kept although they look at their candidates."""
@@ -392,6 +409,7 @@ def _all(causes: Mapping[str, frozenset[Line]]) -> frozenset[Line]:
 def _verdict(
     causes: Mapping[str, frozenset[Line]],
     parts: Mapping[str, frozenset[Line]],
+    outweighed: frozenset[str],
     left: Count,
     ahead: Ahead,
     share: Callable[[Line, float, int], Share],
@@ -399,20 +417,26 @@ def _verdict(
     alone: int,
 ) -> Verdict:
     """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. `causes`
-    has the lines that are taken away for each cause, and `parts` those that are charged. In the replay, `alone`
-    requests are very slow by themselves; no line is charged with these."""
-    named = [its for name, its in causes.items() if name != UNKNOWN]
+    has the lines that are taken away for each cause, and `parts` those that are charged. The causes that are
+    `outweighed` are charged with what is left without all others and without the unaccounted part. In the replay,
+    `alone` requests are very slow by themselves; no line is charged with these."""
+    sure = {name: its for name, its in causes.items() if name != UNKNOWN and name not in outweighed}
+    named = list(sure.values())
     everything = frozenset[Line]().union(*named)
     ahead([frozenset(), *named, *(everything - its for its in named), everything])
     as_it_was = left(frozenset())
     remain = without(causes, left)
-    players = needed([name for name in causes if name != UNKNOWN], remain, MATTERS * count)[:PLAYERS]
+    players = needed(list(sure), remain, MATTERS * count)[:PLAYERS]
     if as_it_was:
         subsets = chain.from_iterable(combinations(players, size) for size in range(len(players) + 1))
         ahead(frozenset[Line]().union(*(causes[name] for name in some)) for some in subsets)
     worth = shapley(players, remain) if as_it_was else {}
     rest = causes.get(UNKNOWN, frozenset())
-    worth[UNKNOWN] = float(left(everything) - left(_all(causes))) if rest else 0.0
+    worth[UNKNOWN] = float(left(everything) - left(everything | rest)) if rest else 0.0
+    before = everything | rest
+    for name in sorted(outweighed):
+        worth[name] = float(left(before) - left(before | causes[name]))
+        before |= causes[name]
     worth = {name: value for name, value in worth.items() if value > 0.0}
     ahead(frozenset({line}) for name in worth for line in parts[name])
     charged = sum(worth.values())

@@ -3,12 +3,14 @@ of it, `cpu_steal`, or events of kind `neighbour_burst`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
+from tailrace.diagnosis.tasks import MOSTLY
 from tailrace.diagnosis.view import View
 
 CAUSE = "neighbour"
@@ -19,13 +21,17 @@ COMPUTES = False
 JITTER = 0.15
 """Samples of two places that cover the same time differ by up to this part of a core."""
 NEARLY_ALWAYS = 0.95
+PROCESS = "process "
+"""The recorder and the readers of traces of tasks name a group of processes so."""
+UNSEEN = "processes without samples"
 
 
 def find(seen: Seen, server: str) -> Loss | None:
     stolen = [Loss(seen.beyond(s), blur(s), s.place) for s in seen.view.series(server, "cpu_steal")]
     stolen += [Loss(seen.beyond(s), blur(s), s.place) for s in seen.view.elsewhere("cpu_steal")]
     own = seen.view.series(server, "cpu_busy")[:1]
-    busy = [_took(seen, server, own[0], other) for other in _others(seen, server, own[0])] if own else []
+    others = (*_others(seen, server, own[0]), *_unseen(seen, server, own[0])) if own else ()
+    busy = [_took(seen, server, own[0], other) for other in others]
     return most(seen.recorded(server, "neighbour_burst"), *stolen, *busy)
 
 
@@ -41,9 +47,26 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
     filled = whole >= AT_WORK * (len(mine | its) if mine and its else own.capacity)
     waited = _waited(seen, server, other, own)
     if waited is not None and seen.view.series(server, "psi_cpu"):
-        filled = filled | (waited > 0)
+        filled = filled | (waited >= MOSTLY)
     share = np.where(filled, np.minimum(more, lacked) / own.capacity, 0.0) * (1.0 if waited is None else waited)
     return Loss(np.clip(np.nan_to_num(share), 0.0, 1.0), max(blur(other), blur(own)), other.place)
+
+
+def _unseen(seen: Seen, server: str, own: Series) -> list[Series]:
+    """Return what the host used beyond all places that were sampled, in cores, by processes that nobody found in time.
+    The result is empty where processes were not sampled, or not those of each server on the host."""
+    view, node = seen.view, seen.view.node_of_place(server)
+    host = view.of_host(server, "cpu_busy")
+    if node is None or not node.cores or host is None or host.capacity > 1.0 or node.host != node.name:
+        return []
+    mates = [one for one in view.topology.servers_on(node.name) if one.name in view.stays]
+    apart = [s for one in mates for s in view.series(one.name, "cpu_busy")[:1] if view.is_own(s.place, one.name)]
+    others = [s for s in view.near(server, "cpu_busy") if s.place.startswith(PROCESS)]
+    if not others or len(apart) < len(mates):
+        return []
+    used = np.sum([np.nan_to_num(s.at(own.end)) for s in (*apart, *others)], axis=0)
+    left = np.clip(host.at(own.end) * node.cores - used - JITTER * node.cores, 0.0, None)
+    return [replace(own, place=UNSEEN, value=left)]
 
 
 def _twice(seen: Seen, server: str, other: Series, both: Shares) -> Shares | float:
@@ -103,29 +126,32 @@ def _cpus(seen: Seen, place: str) -> frozenset[int]:
     return frozenset(cpus.get(own[0].place if own else place, ()) or cpus.get(place, ()))
 
 
-def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | NDArray[np.bool_] | None:
-    """Return the steps in which the server can have waited for the other place. Its own samples show them. Without
-    these, for another node of the same host, they are the steps in which both filled all the CPUs that they may use, or
-    the host had none to spare. None stands for all steps in which both were busy."""
+def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | None:
+    """Return for each step whether (1) the server can have waited for the other place. Its own samples show it. Without
+    these, for another node of the same host, it can have waited in steps in which both filled all the CPUs that they
+    may use, or the host had none to spare. None stands for all steps in which both were busy."""
     if (waited := waited_for_cpu(seen, server)) is not None:
         return waited
     if not _is_beside(seen, other.place, server):
         return None
     mine, its = _cpus(seen, server), _cpus(seen, other.place)
     if mine and its:
-        return np.asarray(seen.at(other) + seen.at(own) >= AT_WORK * len(mine | its))
+        return (seen.at(other) + seen.at(own) >= AT_WORK * len(mine | its)).astype(np.float64)
     host = seen.view.of_host(server, "cpu_busy")
-    return np.zeros(len(seen.steps)) if host is None else np.asarray(seen.at(host) >= AT_WORK)
+    full = np.zeros(len(seen.steps)) if host is None else seen.at(host) >= AT_WORK
+    return full.astype(np.float64)
 
 
-def waited_for_cpu(seen: Seen, server: str) -> NDArray[np.bool_] | None:
-    """Return the steps in which the server waited for a CPU, as its own `psi_cpu` or `tasks_runnable` shows. Return
-    None where neither was sampled."""
-    for pressure in seen.view.series(server, "psi_cpu")[:1]:
-        return np.asarray(seen.at(pressure) >= LIMITS["psi_cpu"])
-    for runnable in seen.view.series(server, "tasks_runnable")[:1]:
-        return np.asarray(seen.at(runnable) >= 1.0)
-    return None
+def waited_for_cpu(seen: Seen, server: str) -> Shares | None:
+    """Return for each step whether a thread of the server can have waited for a CPU (1), as `psi_cpu` and
+    `tasks_runnable` show. If only the pressure of its machine was sampled, others may have waited there, and if it was
+    low, nobody did. Runnable threads run or wait, so those that may have run do not count. Return None where
+    neither was sampled."""
+    pressure = [seen.at(one) >= LIMITS["psi_cpu"] for one in seen.view.series(server, "psi_cpu")[:1]]
+    runnable = [np.nan_to_num(seen.at(one)) for one in seen.view.series(server, "tasks_runnable")[:1]]
+    ran = sum(np.nan_to_num(seen.at(own)) for own in seen.view.series(server, "cpu_busy")[:1])
+    shown = [*pressure, *(np.clip(one - ran, 0.0, 1.0) for one in runnable)]
+    return np.min(np.array(shown, dtype=np.float64), axis=0) if shown else None
 
 
 def missing(view: View, server: str) -> str | None:
