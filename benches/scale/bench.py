@@ -1,4 +1,5 @@
-"""How the cost of windows grows with the number of visits: Tailrace beside DuckDB and Polars, in one run.
+"""How the cost of windows grows with the number of visits: Tailrace beside DuckDB, Polars, ClickHouse (chdb) and Spark
+SQL, in one run. `tools/setup --tests` installs the last two.
 
 Sizes are multiples of the visits that `benches/reduce/generate.py` makes: one file cut to its first rows, then more
 files. Each engine runs in a process of its own, with one thread, and all give equal cells. The slope is that of
@@ -36,7 +37,7 @@ import machine
 HERE = Path(__file__).parent
 ENGINES = HERE.parent / "reduce" / "engines.py"
 RESULT = HERE.parent / "results" / "scale.json"
-COMPARED = ("tailrace", "polars", "duckdb")
+COMPARED = ("tailrace", "polars", "duckdb", "clickhouse", "spark")
 LEAST = 1_000_000
 MS = 1_000_000
 
@@ -98,7 +99,7 @@ def bench(folder: Path, rounds: int, most: int, window_ms: int) -> dict[str, Any
     slopes = {
         engine: slope([(row["visits"], row["cpu_s"]) for row in rows if row["engine"] == engine]) for engine in COMPARED
     }
-    versions = {name: importlib.metadata.version(name) for name in ("polars", "duckdb")}
+    versions = {name: importlib.metadata.version(name) for name in ("polars", "duckdb", "chdb", "pyspark")}
     command = f"benches/scale/bench.py FOLDER --rounds {rounds} --most {most} --window-ms {window_ms}"
     about = {"command": command, "machine": {**machine.about(), "load": machine.load()}, "threads": 1, "rounds": rounds}
     return {**about, "versions": versions, "slopes": slopes, "runs": rows}
@@ -110,9 +111,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most", type=int, default=100_000_000, help="visits of the largest size at most")
     parser.add_argument("--window-ms", type=int, default=50, help="width of a window")
+    parser.add_argument("--result", type=Path, default=RESULT, help="the file to write")
     given = parser.parse_args()
     found = bench(given.folder, given.rounds, given.most, given.window_ms)
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    given.result.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found["slopes"]))
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_HAPROXYS = ("retries", "ahead", "ahead_too")
 NUMBERS = (
     "clock",
     "stamp",

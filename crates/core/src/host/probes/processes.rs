@@ -66,6 +66,19 @@ struct Group {
     held_back: Vec<Box<dyn Probe>>,
 }
 
+/// What processes used before a check found them, where their places were sampled already.
+#[derive(Default)]
+struct Late {
+    number: Option<u32>,
+    /// The time of the check before that did not find them, and what they used since.
+    since: Option<i64>,
+    used: i64,
+    told: i64,
+}
+
+/// The place of what processes used before a check found them.
+const LATE: &str = "processes found late";
+
 pub struct ProcessesProbe {
     found: Receiver<Found>,
     members: FxHashMap<i32, Member>,
@@ -75,6 +88,7 @@ pub struct ProcessesProbe {
     shared: Arc<Shared>,
     mountinfo: String,
     named: usize,
+    late: Late,
     round: u64,
     begun: i64,
     before: Option<i64>,
@@ -91,6 +105,7 @@ impl ProcessesProbe {
             shared,
             mountinfo: std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
             named: 0,
+            late: Late::default(),
             round: 0,
             begun: 0,
             before: None,
@@ -110,12 +125,22 @@ impl ProcessesProbe {
         let groups: Vec<usize> = places.map(|place| self.group(place, listens)).collect();
         if let (None, Some(since)) = (known, found.since) {
             // A new process has used its CPU time since the last check.
+            let mut is_late = false;
             for &group in &groups {
-                if let Some(group) = self.groups.get_mut(group) {
-                    group.until = group.until.or(Some((since, group.used)));
-                    group.used += used;
-                    group.seen += used;
+                match self.groups.get_mut(group) {
+                    // Its samples end later than the check before.
+                    Some(group) if group.number.is_some() && !group.listens => is_late = true,
+                    Some(group) => {
+                        group.until = group.until.or(Some((since, group.used)));
+                        group.used += used;
+                        group.seen += used;
+                    }
+                    None => {}
                 }
+            }
+            if is_late {
+                self.late.since = self.late.since.or(Some(since));
+                self.late.used += used;
             }
         }
         for group in groups.iter().filter_map(|&group| self.groups.get(group)) {
@@ -221,6 +246,27 @@ impl ProcessesProbe {
         });
     }
 
+    /// Reports what processes used before they were found, over the time since the check before.
+    fn say_late(&mut self, at: i64, into: &mut Tick) {
+        let Some(since) = self.late.since.take() else {
+            return;
+        };
+        let used = std::mem::take(&mut self.late.used);
+        let ns = at - since.max(self.late.told);
+        if ns <= 0 || (used as f64) < LEAST * ns as f64 {
+            return;
+        }
+        let places = &self.places;
+        let place = *self.late.number.get_or_insert_with(|| places.index(LATE));
+        into.say(
+            place,
+            "cpu_busy",
+            Span { end: at, ns },
+            used as f64 / ns as f64,
+        );
+        self.late.told = at;
+    }
+
     /// A group that does not listen is reported from the first round in which it is busy. What it
     /// had used until then is one sample, over all the time since the begin.
     fn say(&mut self, at: i64, round_ns: i64, into: &mut Tick) {
@@ -305,7 +351,10 @@ impl Probe for ProcessesProbe {
                 .retain_mut(|probe| probe.sample(into).is_ok());
         }
         match before {
-            Some(_) => self.say(at, round_ns, into),
+            Some(_) => {
+                self.say_late(at, into);
+                self.say(at, round_ns, into);
+            }
             None => {
                 self.begun = at;
                 for group in &mut self.groups {
@@ -440,5 +489,27 @@ mod tests {
         let told = said(&mut probe);
         assert_eq!(told[0].1, 0.0, "nothing before the check: {told:?}");
         assert!(told[1].1 > 0.0, "{told:?}");
+    }
+
+    #[test]
+    fn what_a_new_process_of_a_sampled_name_used_has_a_place_of_its_own() {
+        let (_tell, found) = channel();
+        let mut probe = ProcessesProbe::new(found, Places::default(), Arc::default());
+        let sampled = probe.group("process burst".to_owned(), false);
+        probe.groups[sampled].number = Some(0);
+        busy();
+        probe.add(Found {
+            since: Some(0),
+            ..own("process burst", false)
+        });
+        assert_eq!((probe.groups[sampled].used, probe.late.since), (0, Some(0)));
+        assert!(probe.late.used >= 5_000_000);
+        probe.late.used = 500_000_000;
+        let mut tick = Tick::default();
+        probe.say_late(1_000_000_000, &mut tick);
+        let said: Vec<f64> = tick.samples.iter().map(|sample| sample.value).collect();
+        assert_eq!(said, [0.5]);
+        probe.say_late(2_000_000_000, &mut tick);
+        assert_eq!(tick.samples.len(), 1, "nothing was found late");
     }
 }

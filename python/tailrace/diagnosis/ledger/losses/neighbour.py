@@ -22,7 +22,7 @@ JITTER = 0.15
 """Samples of two places that cover the same time differ by up to this part of a core."""
 NEARLY_ALWAYS = 0.95
 PROCESS = "process "
-"""The recorder and the readers of traces of tasks name a group of processes so."""
+"""The recorder and the readers of traces of tasks name a group of processes so; `join` puts `HOST/` before it."""
 UNSEEN = "processes without samples"
 
 
@@ -61,7 +61,7 @@ def _unseen(seen: Seen, server: str, own: Series) -> list[Series]:
         return []
     mates = [one for one in view.topology.servers_on(node.name) if one.name in view.stays]
     apart = [s for one in mates for s in view.series(one.name, "cpu_busy")[:1] if view.is_own(s.place, one.name)]
-    others = [s for s in view.near(server, "cpu_busy") if s.place.startswith(PROCESS)]
+    others = [s for s in view.near(server, "cpu_busy") if f"/{PROCESS}" in f"/{s.place}"]
     if not others or len(apart) < len(mates):
         return []
     used = np.sum([np.nan_to_num(s.at(own.end)) for s in (*apart, *others)], axis=0)
