@@ -14,9 +14,8 @@ import numpy as np
 
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.losses.path import CLIENTS, REPEATED_NS, is_asked_for_names
+from tailrace.diagnosis.ledger.losses.path import REPEATED_NS, callers, is_asked_for_names
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.words import listing
 
 CAUSE = "dns"
 SAYS = "the waits for names whose queries were sent again {place}"
@@ -33,14 +32,8 @@ def find(seen: Seen, server: str) -> Loss | None:
     again = np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.lost > 0) & (took >= REPEATED_NS))
     if not len(again):
         return None
-    numbers = np.unique(recorded.caller[again]).tolist()
-    callers = sorted(recorded.servers[number] if number >= 0 else CLIENTS for number in numbers)
-    return Loss(
-        np.zeros(len(seen.steps)),
-        1,
-        f"from {listing(callers)} to {server}",
-        delays=Delays(again, took[again], late=True),
-    )
+    way = f"from {callers(recorded, again)} to {server}"
+    return Loss(np.zeros(len(seen.steps)), 1, way, delays=Delays(again, took[again], late=True))
 
 
 def missing(view: View, server: str) -> str | None:

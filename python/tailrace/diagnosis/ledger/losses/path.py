@@ -66,9 +66,13 @@ def _counts(seen: Seen, server: str) -> NDArray[np.float64]:
 
 
 def _way(recorded: Recorded, server: str, late: Times) -> str:
-    numbers = np.unique(recorded.caller[late]).tolist()
-    callers = sorted(recorded.servers[number] if number >= 0 else CLIENTS for number in numbers)
-    return f"between {listing(callers)} and {server}"
+    return f"between {callers(recorded, late)} and {server}"
+
+
+def callers(recorded: Recorded, visits: Times) -> str:
+    """Return the names of all that sent these visits, as words."""
+    numbers = np.unique(recorded.caller[visits]).tolist()
+    return listing(sorted(recorded.servers[number] if number >= 0 else CLIENTS for number in numbers))
 
 
 def missing(view: View, server: str) -> str | None:
