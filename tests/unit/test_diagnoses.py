@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 from builders import SMALL
 from tailrace.cli.commands import app
 from tailrace.errors import InputError, UsageError
-from tailrace.reproduce import Reproduction, find, page, reproduce
+from tailrace.experiment import from_table
+from tailrace.reproduce import Reproduction, find, outcome, page, reproduce
 from tailrace.reproduce.diagnoses import Diagnosed
 from tailrace.reproduce.expected import read
+from tailrace.units import SECOND
 
 STALLED: dict[str, Any] = {
     **SMALL,
@@ -53,7 +55,7 @@ def test_a_cause_that_the_paper_names_is_found(tmp_path: Path) -> None:
     assert stalled.vlrt > 20
     assert stalled.reported == {"neighbour": stalled.vlrt}
     assert (stalled.as_paper, stalled.at_origin, stalled.right) == (stalled.vlrt,) * 3
-    assert (stalled.verdict, stalled.replications) == ("holds", 1)
+    assert (stalled.verdict, stalled.replications, stalled.gone) == ("holds", 1, stalled.vlrt)
     assert (calm.vlrt, calm.verdict) == (0, None)
     assert found.diagnosed == (1, 1)
     text = page.html(found)
@@ -66,6 +68,7 @@ def test_a_cause_that_was_not_there_is_not_found(tmp_path: Path) -> None:
     stalled, unnamed = made(tmp_path, diagnosed=2, cause="writeback", runs=runs).outcomes[0].diagnoses
     assert (stalled.cause, stalled.as_paper, stalled.verdict) == (("memory", "log-flush"), 0, "fails")
     assert stalled.right == stalled.vlrt
+    assert (stalled.gone, stalled.gone_share, unnamed.gone) == (0, "0 %", None)
     assert (unnamed.verdict, unnamed.replications) == (None, 2)
 
 
@@ -99,7 +102,7 @@ def test_the_command_says_what_it_finds(tmp_path: Path) -> None:
     words = ["reproduce", "--all", "--diagnose", "--experiments", str(tmp_path), "-o", str(tmp_path / "out"), "-j", "1"]
     text = CliRunner().invoke(app, words).stdout
     assert "neighbour 100 %" in text
-    assert "the paper names neighbour at web, reported for 100 %: finds it" in text
+    assert "the paper names neighbour at web, reported for 100 %; without that, 100 % are gone: finds it" in text
     assert "diagnosis @ calm: no request was very slow" in text
     as_json = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert as_json["summary"]["diagnoses_held"] == 1
@@ -112,3 +115,14 @@ def test_a_paper_or_all_is_named(tmp_path: Path, words: list[str]) -> None:
     figure(tmp_path / "p" / "figure-1")
     found = CliRunner().invoke(app, ["reproduce", *words, "--experiments", str(tmp_path)])
     assert isinstance(found.exception, UsageError)
+
+
+def test_a_run_of_many_requests_is_diagnosed_for_a_shorter_time(tmp_path: Path) -> None:
+    def lasts(clients: int, embedded: list[str]) -> int:
+        table = {**STALLED, "duration": "200 s"}
+        table["workloads"] = {"w": {"clients": clients, "think": "1 s", "interaction": "page", "embedded": embedded}}
+        return outcome._diagnosed(from_table(table))
+
+    assert lasts(400, []) == 120 * SECOND
+    assert lasts(20_000, []) == 50 * SECOND
+    assert lasts(20_000, ["page"]) == 25 * SECOND

@@ -11,6 +11,7 @@ import tomli_w
 
 from builders import SMALL
 from tailrace.errors import InputError
+from tailrace.experiment import read as read_experiment
 from tailrace.reproduce import as_dict, find, knobs, page, reproduce, shelf
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +48,18 @@ def test_values_come_from_the_files(tmp_path: Path) -> None:
     files = {"a": {"rubbos": {"db": "2 ms"}}, "b": {"rubbos": {"db": "3 ms"}, "description": "1 of 2"}}
     found = knobs.read(paper(tmp_path, {"knobs": [KNOB]}, **files))
     assert [(number.file, number.value) for number in found] == [("base/a.toml", "2 ms"), ("base/b.toml", "3 ms")]
+
+
+def test_a_name_with_a_space_is_quoted_as_for_set(tmp_path: Path) -> None:
+    files = {"a": {"interactions": {"SELECT a": {"at": {"web": {"compute": "2 ms"}}}}}}
+    key = 'interactions."SELECT a".at.web.compute'
+    [found] = knobs.read(paper(tmp_path, {"knobs": [{**KNOB, "key": key}]}, **files))
+    assert found.key == key
+    file = tmp_path / "experiment.toml"
+    file.write_text(tomli_w.dumps({**SMALL, "interactions": {**SMALL["interactions"], **files["a"]["interactions"]}}))
+    assert (
+        read_experiment(file, [f"{found.key}=3 ms"], add=True).interactions["SELECT a"].at["web"].compute == 3_000_000
+    )
 
 
 def test_numbers_in_lists_are_numbers(tmp_path: Path) -> None:

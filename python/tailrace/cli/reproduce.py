@@ -212,6 +212,7 @@ def _told(one: Diagnosed) -> str:
         return f"diagnosis @ {one.run}: no request was very slow"
     named = f"; the paper names {' or '.join(one.cause)}" if one.cause else ""
     named += f" at {one.origin}, reported for {format_share(one.share(one.at_origin))}" if one.origin else ""
+    named += f"; without that, {one.gone_share} are gone" if one.gone_share else ""
     verdict = {"holds": "finds it", "fails": "does not find it", None: "no claim"}[one.verdict]
     right = format_share(one.share(one.right))
     return (

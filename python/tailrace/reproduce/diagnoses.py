@@ -42,6 +42,8 @@ class Diagnosed:
     """Those whose reported cause is right by simulating without it."""
     removable: int
     """Those that are gone without some trouble that was recorded."""
+    gone: int | None = None
+    """Those that are gone without all that the paper names; None if it names no cause."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -62,12 +64,18 @@ class Diagnosed:
         """Each reported cause with its share."""
         return ", ".join(f"{name} {format_share(self.share(count))}" for name, count in self.reported.items())
 
+    @property
+    def gone_share(self) -> str:
+        """The share that is gone without what the paper names; empty if it names no cause."""
+        return "" if self.gone is None or not self.vlrt else format_share(self.share(self.gone))
+
     def share(self, count: int) -> float:
         return count / self.vlrt if self.vlrt else 0.0
 
 
-def question() -> Question:
-    return Question.of("diagnosis", {"code": fingerprint(CODE)})
+def question(cause: Sequence[str]) -> Question:
+    """The diagnosis of a run for which the paper names this cause."""
+    return Question.of("diagnosis", {"code": fingerprint(CODE), "named": sorted(cause)})
 
 
 def check_origin(expected: Expected, run: Run, experiment: Experiment) -> None:
@@ -80,8 +88,8 @@ def check_origin(expected: Expected, run: Run, experiment: Experiment) -> None:
 
 def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed:
     """Over the replications that were diagnosed."""
-    answers = [job.answers[question().key] for job in jobs]
     cause, origin = expected.cause_of(run), expected.origin_of(run)
+    answers = [job.answers[question(cause).key] for job in jobs]
     rows = [row for answer in answers for row in answer["summary"]]
     reported: Counter[str] = Counter()
     for row in rows:
@@ -98,6 +106,7 @@ def summed(expected: Expected, run: Run, jobs: Sequence[Job]) -> Diagnosed:
         at_origin=sum(row["vlrt"] for row in rows if row["origin"] in there),
         right=_sum(answers, "right"),
         removable=_sum(answers, "removable"),
+        gone=sum(max(answer["vlrt"] - answer.get("without_named", 0), 0) for answer in answers) if cause else None,
     )
 
 

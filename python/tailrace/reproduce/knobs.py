@@ -7,6 +7,7 @@ moments of all `[[stalls]]`.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ CALIBRATION = "base/calibration.toml"
 """This file says what `tailrace calibrate` fits to which figures."""
 NUMBER = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)( ?[A-Za-z/%µ]*)", re.ASCII)
 """A text that is a number with its unit, which may be empty."""
+BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+"""A name that needs no quotes in a key of TOML."""
 
 
 class Knob(Table):
@@ -113,8 +116,10 @@ def _leaves_of(paper: Path) -> Iterator[tuple[str, str, Any]]:
 
 
 def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Each key is as `--set` takes it: a name that TOML does not take bare has quotes."""
     for name, value in table.items():
-        key = f"{above}.{name}" if above else name
+        own = name if BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+        key = f"{above}.{own}" if above else own
         if isinstance(value, Mapping):
             yield from leaves(value, key)
         elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):

@@ -10,6 +10,7 @@ from typing import Any
 from tailrace.experiment import Experiment, places
 from tailrace.experiment import read as read_experiment
 from tailrace.experiment.layout import topology
+from tailrace.experiment.workloads import Closed
 from tailrace.reproduce import names
 from tailrace.reproduce.claims import Judged, judge
 from tailrace.reproduce.crossings import crossed
@@ -45,6 +46,10 @@ class Seeds:
 DIAGNOSED = 120 * SECOND
 """A run is diagnosed for so long after its ramp, because a diagnosis and the simulations that judge it take longer than
 the run. Stalls of the papers come every 4 to 30 s, so that there are several."""
+DIAGNOSED_REQUESTS = 1_000_000
+"""A run with more requests in that time is diagnosed for as long as it has about so many, because a diagnosis takes
+some 3 GB of memory for a million. Of the papers, `balancers` alone has more: in 50 s its kernels write back several
+logs."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +140,18 @@ def plan(entry: Entry, expected: Expected, runs: Runs, seeds: Seeds, diagnosed: 
         for number in range(count):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
             jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
-        part = experiment.model_copy(update={"duration": min(experiment.duration, DIAGNOSED)})
+        part = experiment.model_copy(update={"duration": _diagnosed(experiment)})
         for number in range(min(count, diagnosed)):
-            judged.setdefault(run.name, []).append(runs.ask(_seeded(part, number), [diagnosis()]))
+            judged.setdefault(run.name, []).append(runs.ask(_seeded(part, number), [diagnosis(expected.cause_of(run))]))
     return Plan(entry, expected, jobs, seeds, judged)
+
+
+def _diagnosed(experiment: Experiment) -> int:
+    """The time of a run that is diagnosed. Clients send at most one page and what it embeds in each think time."""
+    closed = [load for load in experiment.workloads.values() if isinstance(load, Closed) and load.think]
+    per_second = sum(load.clients * (1 + len(load.embedded)) / load.think * SECOND for load in closed)
+    longest = min(experiment.duration, DIAGNOSED)
+    return min(longest, round(DIAGNOSED_REQUESTS / per_second * SECOND)) if per_second else longest
 
 
 def _seeded(experiment: Experiment, number: int) -> Experiment:

@@ -105,7 +105,11 @@ def _missed(outcomes: Sequence[Outcome]) -> Iterator[str]:
             if one.verdict == "fails":
                 right = format_share(one.share(one.right))
                 said = f"the paper names {one.named}; reported for {one.vlrt:,} VLRT: {one.shares}; {right} are right"
-                yield _item(outcome, f"{one.run}: {said} by simulating without the cause.")
+                yield _item(
+                    outcome,
+                    f"{one.run}: {said} by simulating without the cause. Without what the paper names, "
+                    f"{one.gone_share} are gone.",
+                )
 
 
 def _item(outcome: Outcome, text: str) -> str:

@@ -80,6 +80,7 @@ def diagnoses(outcome: Outcome) -> list[dict[str, Any]]:
             "as_paper": format_share(one.share(one.as_paper)) if one.cause else "–",
             "at_origin": format_share(one.share(one.at_origin)) if one.origin else "–",
             "right": format_share(one.share(one.right)),
+            "gone": one.gone_share or "–",
             "reported": one.shares,
             "verdict": one.verdict,
         }

@@ -21,11 +21,12 @@ from pathlib import Path
 import polars as pl
 
 from tailrace import sim
-from tailrace.bounds import SCORED_BYTES
+from tailrace.bounds import SCORED_BYTES, SCORED_TIMES
 from tailrace.dataset import Dataset
 from tailrace.errors import UsageError
 from tailrace.experiment import from_table, truth
-from tailrace.score import removing
+from tailrace.score import removing, stalls
+from tailrace.score.figures import TIE
 from tailrace.score.removing import Table
 from tailrace.score.stalls import BURST, NONE, SOFT
 from tailrace.units import format_bytes
@@ -60,6 +61,17 @@ def shared_out(n: int, troubles: Iterable[str], told: set[str], left: Left) -> d
         # rest.
         found[SOFT] = min(max(n - left(frozenset({SOFT})), 0), rest + found.get(BURST, 0))
     return found
+
+
+def vlrt_without(run: Dataset, causes: Iterable[str], threshold_ns: int) -> int:
+    """The VLRT of a simulated run without all troubles, limits and properties that have one of these causes. Raises
+    UsageError if the run is a recording."""
+    known = stalls.simulated(run.path)
+    if known is None:
+        raise UsageError("only a simulated run can be simulated without a cause", where=truth.FILE)
+    table, names = removing.complete(known), set(causes)
+    gone = names | {one for one in removing.troubles(table) if set(one.split(TIE)) & names}
+    return vlrt_of(removing.without(table, gone), threshold_ns, max(SCORED_BYTES, SCORED_TIMES * held(run.path)))
 
 
 def vlrt_of(table: Table, threshold_ns: int, most: int = SCORED_BYTES) -> int:
