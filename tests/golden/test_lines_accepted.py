@@ -235,6 +235,7 @@ def test_jvm(tmp_path: Path, change: str, more: list[str]) -> None:
 
 def test_systemd(tmp_path: Path) -> None:
     changes = ("a larger quota", "a shorter period of the quota", "no quota", "more CPU weight", "one more replica")
+    changes = (*changes, "quota periods at different times")
     file = tmp_path / "app.service"
     text = "[Unit]\nDescription=app\n[Service]\nExecStart=/bin/true\n" + "\n".join(then("systemd", *changes)) + "\n"
     said = accepted(["systemd-analyze", "verify", str(file)], file, text)

@@ -70,3 +70,13 @@ def test_a_line_says_where_the_value_of_today_comes_from() -> None:
     assert [line.known for line in rest if not line.now] == [""] * sum(not line.now for line in rest)
     [guessed, *_] = lines(base, changed, {"web": ["nginx"]}, {})
     assert guessed.known.startswith("assumed")
+
+
+def test_services_of_several_tiers_get_periods_of_different_lengths() -> None:
+    quota = {"time": "50 ms"}
+    base = system({"quota": quota}, {"quota": quota})
+    spread = quota | {"phases": "even"}
+    changed = system({"quota": spread}, {"quota": spread})
+    found = {line.file: line.then for step in steps(base, changed) for line in SOFTWARE["systemd"](step)}
+    lengths = {"web.service": "100ms", "app1.service": "97ms", "app2.service": "89ms"}
+    assert found == {name: f"CPUQuotaPeriodSec={length}" for name, length in lengths.items()}

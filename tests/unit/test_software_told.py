@@ -94,3 +94,29 @@ def test_a_log_that_only_one_program_writes_names_it(log: str, software: str | N
     server = Dataset.open(tmp_path / "run").topology.server("web")
     assert server is not None
     assert server.software == software
+
+
+def test_a_twin_keeps_the_software_of_its_tiers_for_the_advice(tmp_path: Path) -> None:
+    folder = str(tmp_path / "twin")
+    run = str(Path(__file__).parents[1] / "golden/real/sync")
+    assert perform(["twin", run, "-o", folder, "--quiet", "--software", "app=gunicorn"]) == 0
+    repeated = experiment.read(folder)
+    assert {name: tier.runs for name, tier in repeated.tiers.items()} == {
+        "web": ("apache", "mod_jk"),
+        "app": ("gunicorn",),
+        "db": ("mysql",),
+    }
+    assert chosen(repeated, {}, {})["app"] == ("gunicorn",)
+    assert perform(["twin", run, "-o", folder, "--quiet", "--software", "app=unknown", "--overwrite"]) == 2
+    assert perform(["twin", run, "-o", folder, "--quiet", "--software", "app", "--overwrite"]) == 2
+
+
+def test_a_pool_of_database_connections_is_no_database() -> None:
+    protocols = {"shop": "postgres", "store": "postgres"}
+    found = chosen(chain(), {}, protocols)
+    assert (found["shop"], found["store"]) == ((), ("postgresql",))
+
+
+def test_a_program_that_listens_for_another_says_nothing() -> None:
+    assert chosen(chain(), {}, {"store": "mysql"}, {"store": "docker-proxy"})["store"] == ("mysql",)
+    assert chosen(chain(), {}, {"store": "mysql"}, {"store": "8.0.11-TiDB-v7.5.0"})["store"] == ()

@@ -58,7 +58,7 @@ def _value(kind: str, key: str, value: Any, tokens: Tokens) -> Any:
         case ("servers", "kind"):
             return value
         case ("servers", "software"):
-            return value if value in vocabulary.SOFTWARE else tokens.token("software", value)
+            return vocabulary.software(value) or tokens.token("software", value)
         case ("servers", "protocol"):
             return value if value in vocabulary.PROTOCOLS else tokens.token("protocol", value)
         case ("balancers", "policy"):

@@ -71,13 +71,21 @@ PROTOCOLS = frozenset(
         *("memcached", "mongodb", "kafka", "cassandra", "amqp", "ldap", "dns"),
     )
 )
-SOFTWARE = frozenset(
-    (
-        *("apache", "apache2", "httpd", "nginx", "haproxy", "envoy", "tomcat", "java", "gunicorn", "uwsgi", "uvicorn"),
-        *("php-fpm", "puma", "node", "mysqld", "mariadbd", "mysql", "mariadb", "postgres", "postgresql", "pgbouncer"),
-    )
+SOFTWARE = (
+    *("coyote", "tomcat", "apache2", "apache", "httpd", "nginx", "haproxy", "envoy", "java", "jetty", "gunicorn"),
+    *("uwsgi", "uvicorn", "php-fpm", "puma", "node", "express", "mysqld", "mariadbd", "mysql", "mariadb", "postgres"),
+    *("postgresql", "pgbouncer"),
 )
 """Programs that thousands of sites run."""
+_SOFTWARE = re.compile(r"(?<![a-z])(" + "|".join(sorted(SOFTWARE, key=len, reverse=True)) + r")(?![a-z])")
+
+
+def software(text: str) -> str | None:
+    """The first of these programs that a text names: `nginx` of `nginx/1.24.0 (Debian)`. None: it names none."""
+    found = sorted(_SOFTWARE.findall(text.lower()), key=SOFTWARE.index)
+    return found[0] if found else None
+
+
 POLICIES = frozenset(
     ("round_robin", "random", "least_connections", "peak_ewma", "prequal", "requests", "total_request", "current_load")
 )

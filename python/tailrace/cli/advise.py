@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tailrace.cli.confinement import confine
-from tailrace.cli.options import Add, Change, Jobs
+from tailrace.cli.options import Add, Change, Jobs, SoftwareOfTiers
 from tailrace.cli.running import open_run
 from tailrace.cli.screen import Screen
 from tailrace.cli.words import AsJson, Quiet, duration_ns, pairs, print_json, progress, say
@@ -32,12 +32,7 @@ def advise(
         Path,
         typer.Argument(metavar="RUN | EXPERIMENT", help="A run folder; or an experiment.toml, or a folder with one."),
     ],
-    software: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TIER=NAME,…", help="The software of a tier, for the lines to change: app=gunicorn; repeat it."
-        ),
-    ] = None,
+    software: SoftwareOfTiers = None,
     change: Change = None,
     add: Add = False,
     replications: Annotated[

@@ -152,3 +152,13 @@ def cluster_of(url: str) -> Mapping | None:
 
 def threshold_ns(text: str | None) -> int | None:
     return None if text is None else duration_ns("--threshold", text)
+
+
+SoftwareOfTiers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--software",
+        metavar="TIER=NAME,…",
+        help="The software of a tier, for the lines to change: app=gunicorn; repeat it.",
+    ),
+]

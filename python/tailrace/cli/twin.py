@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailrace.cli.confinement import confine
-from tailrace.cli.options import Run, Verify
+from tailrace.cli.options import Run, SoftwareOfTiers, Verify
 from tailrace.cli.running import open_run
-from tailrace.cli.words import AsJson, Quiet, print_json, progress, tell
+from tailrace.cli.words import AsJson, Quiet, pairs, print_json, progress, tell
 
 if TYPE_CHECKING:
     from tailrace.twin import Gate, Twin
@@ -20,6 +20,7 @@ EPILOG = (
     "`tailrace read packets.pcap samples.csv -o run`, then `tailrace twin run -o twin`\n\n"
     "`tailrace run twin -o again --set tiers.web.backlog=512`: the same minute with a longer accept queue\n\n"
     "`tailrace diagnose again`: why requests are slow in the twin\n\n"
+    "`tailrace twin run --software app=gunicorn`, then `tailrace advise twin`: the lines to change in gunicorn\n\n"
     "docs/reference/twin.md says what is learnt from what, and when a twin is refused."
 )
 
@@ -29,6 +30,7 @@ def twin(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="The folder of experiment.toml and its files.")
     ] = Path("twin"),
+    software: SoftwareOfTiers = None,
     verify: Verify = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -40,18 +42,23 @@ def twin(
     The twin is simulated, and what it does is shown beside what was recorded. Where it does not repeat the
     recording, what changes do to it says nothing about the real system; the last lines say what would help.
     """
+    from tailrace.advise.recordings import of_tiers
     from tailrace.twin import gate, learn
 
     confine([run], [out])
+    named = pairs("--software", software, "TIER=NAME, like app=tomcat")
     dataset = open_run(run, verify)
-    found = learn(dataset)
+    learnt = learn(dataset)
+    runs = of_tiers(learnt, dataset, named)
+    found = learnt.running(runs)
     path = found.write(out, overwrite=overwrite)
     with progress("Simulating", quiet, of_bytes=False) as step:
         checked = gate(found, dataset, progress=step)
     if as_json:
-        print_json(_json(found, checked, path))
+        print_json(_json(found, checked, path) | {"software": {name: list(names) for name, names in runs.items()}})
     else:
-        tell(*_lines(found, checked, path))
+        told = ", ".join(f"{name} runs {' and '.join(names)}" for name, names in runs.items() if names)
+        tell(*_lines(found, checked, path), *([f"for the lines to change: {told}"] if told else []))
 
 
 def _json(found: Twin, checked: Gate, path: Path) -> dict[str, Any]:

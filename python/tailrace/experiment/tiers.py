@@ -200,6 +200,8 @@ class Tier(Table):
 
     software: Software | None = None
     """A program of the papers, with its threads, pools and role; the testbed starts it. Every key can be overridden."""
+    runs: tuple[Name, ...] = ()
+    """The programs whose lines `tailrace advise` prints, such as ["gunicorn"]. No engine uses them."""
     role: Name | None = None
     """Its name in interactions: web, app, middleware, db. Default: by its software, else its own name."""
     count: Annotated[Count, Field(le=1_000)] = 1

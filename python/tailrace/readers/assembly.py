@@ -184,8 +184,17 @@ def joined(inferred: Topology, texts: Sequence[Text]) -> Topology:
             if (call := old.model_copy(update={"caller": called[old.caller], "callee": called[old.callee]}))
         }
         named = topology.model_copy(update={"servers": tuple(servers.values()), "calls": tuple(calls.values())})
-        inferred = complete_topology(named, inferred, {})
+        inferred = complete_topology(named, _with_software(inferred, named), {})
     return _tiered(inferred) if shown else inferred
+
+
+def _with_software(inferred: Topology, logged: Topology) -> Topology:
+    """Only one program writes such a log, whatever the answers in captures say."""
+    known = {server.name: server.software for server in logged.servers if server.software}
+    servers = (
+        server.model_copy(update={"software": known.get(server.name, server.software)}) for server in inferred.servers
+    )
+    return inferred.model_copy(update={"servers": tuple(servers)})
 
 
 def _called(topology: Topology) -> dict[str, str]:

@@ -15,6 +15,7 @@ import polars as pl
 
 from tailrace.dataset import Connections, Writer, scan
 from tailrace.errors import TailraceError, cannot_read, cannot_write
+from tailrace.readers import captured_software
 from tailrace.readers.capture_quic import quic_notes
 from tailrace.readers.decoding import Decoding
 from tailrace.topology import Call, Clock, Node, Server, Topology, distances
@@ -96,6 +97,7 @@ def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topol
     if not made and visits is not None:
         made = _counted(visits, names, by_host)
     tiers = distances(names, ((call.caller, call.callee) for call in made))
+    software = captured_software.of(seen, ((call.caller, call.callee) for call in made))
     return Topology(
         nodes=tuple(Node(name=host, address=_ip_address(host)) for host in sorted(on_host)),
         servers=tuple(
@@ -104,6 +106,7 @@ def topology_of(report: Mapping[str, Any], visits: pl.LazyFrame | None) -> Topol
                 address=server.get("address"),
                 node=server["host"],
                 protocol=server.get("protocol"),
+                software=software.get(server["name"]),
                 tier=tiers[server["name"]],
             )
             for server in sorted(seen, key=lambda server: (tiers[server["name"]], server["name"]))

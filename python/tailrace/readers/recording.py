@@ -18,7 +18,7 @@ import polars as pl
 from tailrace import locks, untrusted
 from tailrace.dataset import Writer, scan
 from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
-from tailrace.readers import capture
+from tailrace.readers import capture, captured_software
 from tailrace.readers.decoding import Decoding
 from tailrace.topology import Node, Server, Topology
 from tailrace.units import format_moment
@@ -106,14 +106,17 @@ def _processes(state: dict[str, Any], servers: Mapping[str, str]) -> dict[str, l
 
 
 def _with_software(topology: Topology, state: dict[str, Any]) -> Topology:
-    """Each server runs the process that listened at its address: `shop/java:8080` is java on the node shop."""
+    """Each server runs the process that listened at its address: `shop/java:8080` is java on the node shop. What an
+    interpreter runs, it may say itself."""
     process = {
         str(address): re.sub(r":\d+$", "", str(name)).rpartition("/")[2]
         for name, addresses in state.get("servers", {}).items()
         for address in addresses
     }
     servers = (
-        server.model_copy(update={"software": found}) if (found := process.get(server.address or "")) else server
+        server.model_copy(update={"software": captured_software.within(found, server.software)})
+        if (found := process.get(server.address or ""))
+        else server
         for server in topology.servers
     )
     return topology.model_copy(update={"servers": tuple(servers)})

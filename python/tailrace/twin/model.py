@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -78,6 +78,14 @@ class Twin:
         return replace(self, table={**self.table, "nodes": nodes, "tiers": tiers})._keeping(
             lambda line: line["cause"] != clock.CAUSE or tier[line["place"]] not in self.governors
         )
+
+    def running(self, software: Mapping[str, Sequence[str]]) -> Twin:
+        """The same twin, whose tiers say which programs they run."""
+        tiers = {
+            name: {**one, "runs": list(software[name])} if software.get(name) else one
+            for name, one in self.table["tiers"].items()
+        }
+        return replace(self, table={**self.table, "tiers": tiers})
 
     def without(self, cause: str) -> Twin:
         """The same twin, whose servers lose nothing by this cause."""

@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `files` | per capture: see [`super::report::FileReport`] (packets, bytes, losses, clock offset) |
 //! | `begin`, `end` | first and last packet, ns since the Unix epoch; null without packets |
-//! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses after the SYN), `greeted` (connections on which it spoke first), `unheard` and `unheard_longest_ns` (those on which it should have, and said nothing), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason) |
+//! | `servers` | per server that accepted a connection, or that the user named: `name`, `address`, `host`, `protocol` (null: unknown), `evidence` (how it is known to be one), `connections` (established), `attempts`, `syn_repeats` (lost SYNs), `synack_repeats`, `data_drops` (losses after the SYN), `greeted` (connections on which it spoke first), `unheard` and `unheard_longest_ns` (those on which it should have, and said nothing), `refused`, `unanswered`, `half_open`, `attempts_unfinished`, `visits`, `visits_max` (at once), `established_max`, `visits_unfinished` (open at the end), `unfinished_since` (when the oldest of these was sent), `unreadable` (bytes by reason), `opaque` (connections read by change of direction, by reason), `software` (what it said that it runs: `server`, `via`, `powered_by`) |
 //! | `counts` | see [`super::ledger::Counts`] |
 //! | `lookups` | DNS over UDP: see [`super::lookups::Report`] |
 //! | `quic` | see [`super::quic::Report`] |
@@ -50,10 +50,11 @@ use super::names::{Namer, Rule, NAMES_MAX, OTHER};
 use super::place::Place;
 use super::quic;
 use super::report::{FileReport, SourceReport};
-use super::servers::{Evidence, Server, Servers, Tally};
+use super::servers::{Evidence, Server, Servers, Tally, OTHER_SERVERS};
 use super::stages::Stages;
 use super::strangers::{self, Strangers};
 use super::tls::Keys;
+use super::wire::software::Software;
 use super::wire::Kind;
 use super::{Endpoint, Segment};
 use crate::callgraph::{self, CallGraph};
@@ -467,7 +468,7 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
                 Evidence::Guess => "guess",
                 Evidence::Asked => "asked",
             },
-            tally: server.tally.clone(),
+            tally: said_alone(name, &server.tally),
         })
         .collect();
     Report {
@@ -482,6 +483,15 @@ pub(super) fn tell(ledger: &Ledger, sources: SourceReport) -> Report {
         apart: ledger.apart(),
         ..Report::default()
     }
+}
+
+/// Servers that are combined into one do not run one software.
+fn said_alone(name: &str, tally: &Tally) -> Tally {
+    let mut tally = tally.clone();
+    if name == OTHER_SERVERS {
+        tally.software = Software::default();
+    }
+    tally
 }
 
 fn notes(ledger: &Ledger, servers: &[ServerReport]) -> Vec<String> {

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use super::attempt::Loss;
 use super::ledger::{Ledger, Status, Traced};
 use super::servers::Tally;
+use super::wire::software::Source;
 use super::wire::trace::Trace;
 use super::wire::{Exchanges, Outcome, Raw};
 use crate::record::{Visit, NO_ID, NO_TIME};
@@ -382,6 +383,11 @@ impl Exchanges for Scribe<'_> {
         if let Some(newest) = self.queue.open.back_mut() {
             newest.trace = trace;
         }
+    }
+
+    fn runs(&mut self, source: Source, text: &[u8]) {
+        let learn = |tally: &mut Tally| tally.software.take(source, text);
+        self.ledger.servers.tally(self.parties.server, learn);
     }
 
     fn request_bytes(&mut self, time: i64, len: u64) {

@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::wire::detect::{detect, usual};
+use super::wire::software::Software;
 use super::wire::Kind;
 use super::Endpoint;
 use crate::record::Names;
@@ -81,6 +82,8 @@ pub struct Tally {
     pub tls: BTreeMap<String, u64>,
     /// Connections of QUIC, which are among the others.
     pub quic: u64,
+    /// What it said that it runs.
+    pub software: Software,
     #[serde(skip)]
     pub established_now: u64,
 }

@@ -62,10 +62,10 @@ impl Response {
             };
             let before = self.head.len().saturating_sub(bytes.len());
             bytes = &bytes[whole.len.saturating_sub(before).min(bytes.len())..];
+            (self.code, self.closes) = (whole.code, whole.closes);
+            let body = whole.body;
             self.head.clear();
-            self.code = whole.code;
-            self.closes = whole.closes;
-            match (whole.code, whole.body) {
+            match (self.code, body) {
                 (101, _) => return Some(Status::MALFORMED),
                 (100..=199, _) if bytes.is_empty() => return None,
                 (100..=199, _) => continue,

@@ -59,20 +59,30 @@ OF_PAPERS = {
     "xmysql": ("mysql",),
 }
 """By the software of a tier in an experiment."""
-NAMED = {
+NAMED: dict[str, Sequence[str]] = {
+    **dict.fromkeys(("proxysql", "maxscale", "tidb", "vitess", "cockroach", "-yb-", "traefik", "caddy"), ()),
     **{name: (name,) for name in ("nginx", "haproxy", "envoy", "gunicorn", "uwsgi", "uvicorn", "puma", "pgbouncer")},
+    "bouncer": ("pgbouncer",),
+    "openresty": ("nginx",),
+    "tengine": ("nginx",),
+    "tomcat": ("tomcat", "jvm"),
+    "coyote": ("tomcat", "jvm"),
     "apache": ("apache",),
     "httpd": ("apache",),
-    "tomcat": ("tomcat", "jvm"),
     "php": ("php-fpm",),
     "node": ("node",),
+    "express": ("node",),
+    "next.js": ("node",),
     "mysql": ("mysql",),
     "maria": ("mysql",),
     "postgres": ("postgresql",),
-    "java": ("jvm",),
+    **dict.fromkeys(("java", "jetty", "undertow", "jboss", "wildfly", "servlet"), ("jvm",)),
     "ajp": ("tomcat", "jvm"),
 }
-"""Parts of the program that a server runs, of its name or of its protocol that tell its software."""
+"""Parts of the program that a server runs, of its name or of its protocol that tell its software; the first one counts.
+Some programs have no lines here."""
+FORWARDERS = ("docker-proxy", "rootlessport", "conmon", "ssh")
+"""Programs that listen for another one."""
 
 
 def chosen(
@@ -81,9 +91,9 @@ def chosen(
     protocols: Mapping[str, str],
     programs: Mapping[str, str] | None = None,
 ) -> dict[str, Sequence[str]]:
-    """The software of each tier: as `given` (`app=tomcat,hikaricp`), else by the experiment, else by the program that
-    the recording names, else by what its name or its protocol contains, else by what it calls: only Apache speaks AJP
-    to others. Raises UsageError for unknown names."""
+    """The software of each tier: as `given` (`app=tomcat,hikaricp`), else by the experiment (its `software` or `runs`),
+    else by the program that the recording names, else by what its name or its protocol contains, else by what it calls:
+    only Apache speaks AJP to others. Raises UsageError for unknown names."""
     for tier, names in given.items():
         if tier not in experiment.tiers:
             raise UsageError(wrong_name(f"--software {tier}={names}: tier", tier, experiment.tiers, "tier"))
@@ -102,10 +112,21 @@ def _guessed(
     tier = experiment.tiers[name]
     if tier.software in OF_PAPERS:
         return OF_PAPERS[tier.software]
-    for words in (programs.get(name, ""), name, protocols.get(name, "")):
-        if found := next((found for part, found in NAMED.items() if part in words.lower()), ()):
+    if tier.runs:
+        return tuple(one for one in tier.runs if one in SOFTWARE)
+    program = programs.get(name, "")
+    program = "" if program in FORWARDERS else program
+    protocol = "" if program or _pools(tier, name, protocols) else protocols.get(name, "")
+    for words in (program, name, protocol):
+        found = next((found for part, found in NAMED.items() if part in words.lower()), None)
+        if found is not None:
             return (*found, "mod_jk") if found == ("apache",) and _speaks_ajp(tier, protocols) else found
     return OF_PAPERS["apache"] if _speaks_ajp(tier, protocols) else ()
+
+
+def _pools(tier: Tier, name: str, protocols: Mapping[str, str]) -> bool:
+    """Whether it is no database: it calls others by its own protocol, as a pool of connections does."""
+    return any(protocols.get(callee) == protocols.get(name) for callee in tier.calls)
 
 
 def _speaks_ajp(tier: Tier, protocols: Mapping[str, str]) -> bool:

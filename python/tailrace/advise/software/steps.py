@@ -75,6 +75,9 @@ class Step:
     then: Any
     callee: str = ""
     """The called tier, for keys of a call."""
+    count: int = 1
+    """Servers of the tier, and those of other tiers before it that get the same change: for spread periods."""
+    before: int = 0
 
     @property
     def key(self) -> str:
@@ -83,6 +86,11 @@ class Step:
             return "kernel.syn"
         name = {**KEYS, "skip": "pool"}.get(self.what, self.what)
         return f"tiers.{self.tier}.calls.{self.callee}.{name}" if self.callee else f"tiers.{self.tier}.{name}"
+
+    @property
+    def spreads(self) -> bool:
+        """Quota periods begin at different times then."""
+        return self.what == "quota" and bool(self.now and self.then and self.now.phases != self.then.phases)
 
     def named(self, key: str, names: Mapping[str, str]) -> tuple[str, str]:
         """A key before the software's own names of both values; empty where it has none for today's value."""
@@ -106,9 +114,15 @@ class Line:
 def steps(before: Experiment, after: Experiment) -> Iterator[Step]:
     """All that differs between two experiments and can be configured."""
     old_nodes, new_nodes = _nodes(before), _nodes(after)
+    spread = 0
     for name, tier in after.tiers.items():
         if name in before.tiers:
-            yield from _of_tier(name, before.tiers[name], tier)
+            for step in _of_tier(name, before.tiers[name], tier):
+                if step.spreads:
+                    yield replace(step, count=tier.count, before=spread)
+                    spread += tier.count
+                else:
+                    yield step
             yield from map(_pinned, _differing(OF_NODE, name, old_nodes[name], new_nodes[name]))
     gone = [loss for loss in before.losses if loss not in after.losses]
     tier_of = {server.name: server.tier for server in places.servers(after)}

@@ -10,6 +10,8 @@ from tailrace.experiment.tiers import Quota
 from tailrace.units import MICROSECOND, exact_duration
 
 NAME, TITLE = "systemd", "systemd"
+PER_CENT = (100, 97, 89, 83, 79, 73, 71, 67, 61, 59, 53)
+"""Of the period: no two have a common divisor, so their least common multiple is long."""
 WEIGHT = 100
 """The default of cpu.weight."""
 
@@ -23,9 +25,8 @@ def lines(step: Step) -> Iterator[Line]:
                 yield line(service, _share(step.now), _share(step.then))
             if step.now and step.then and step.now.period != step.then.period:
                 yield line(service, _period(step.now), _period(step.then))
-            if step.now and step.then and step.now.phases != step.then.phases:
-                note = "another length for each of the services, so that their periods do not begin together"
-                yield line(service, _period(step.now), f"CPUQuotaPeriodSec={_odd(step.now)}", note)
+            if step.spreads:
+                yield from _spread(step)
             if step.now and step.then and step.now.burst != step.then.burst:
                 now, then = (str(quota.burst // MICROSECOND) for quota in (step.now, step.then))
                 yield line("cpu.max.burst", now, then, "microseconds, in the service's control group; since Linux 5.14")
@@ -47,10 +48,15 @@ def _share(quota: Quota | None) -> str:
     return "CPUQuota=" if quota is None else f"CPUQuota={100 * quota.time / quota.period:.0f}%"
 
 
-def _odd(quota: Quota) -> str:
-    """A period that is a tenth shorter."""
-    return exact_duration(round(quota.period * 0.9)).replace(" ", "")
+def _spread(step: Step) -> Iterator[Line]:
+    """A length of its own for each service; the first one keeps its length. Two periods of 100 and 97 ms begin together
+    every 9.7 s."""
+    note = "another length for each of the services, so that their periods do not begin together"
+    for number in range(step.count):
+        service = f"{step.tier}{number + 1 if step.count > 1 else ''}.service"
+        share = PER_CENT[(step.before + number) % len(PER_CENT)]
+        yield Line(TITLE, step.tier, service, _period(step.now), _period(step.now, share), note)
 
 
-def _period(quota: Quota) -> str:
-    return f"CPUQuotaPeriodSec={exact_duration(quota.period).replace(' ', '')}"
+def _period(quota: Quota, per_cent: int = 100) -> str:
+    return f"CPUQuotaPeriodSec={exact_duration(quota.period * per_cent // 100).replace(' ', '')}"

@@ -27,6 +27,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import NEVER, Names, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import LONG_NS, turns
@@ -165,8 +166,9 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded, since)
     names = recorded.names.under(recorded.root)
+    unserved = _unserved(recorded)
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
-        rows = np.flatnonzero(recorded.server == number)
+        rows = np.flatnonzero((recorded.server == number) & ~unserved)
         if not len(rows):
             continue
         known = int(at_once[number])
@@ -177,6 +179,13 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
             one = _held(here, found)
             held |= {recorded.servers[number]: one} if one.named.any() or one.filled else {}
     return held
+
+
+def _unserved(recorded: Recorded) -> Mask:
+    """Return which clients sent nothing and left before they held a place: all places were taken when they came."""
+    waited = recorded.start - recorded.arrival
+    nearly_all = waited >= (1.0 - ALIKE) * (recorded.departure - recorded.arrival)
+    return np.asarray(recorded.names.are(silences.NAME) & (waited > 0) & nearly_all)
 
 
 def seated(recorded: Recorded, held: Mapping[str, Held], blocking: Collection[str]) -> Recorded:

@@ -57,6 +57,16 @@ const ODD: (&str, &str) = (
 );
 
 #[test]
+fn the_first_words_of_a_server_about_its_software_are_kept() {
+    let said = |words: &'static str| (GET.0, words);
+    let first = said("HTTP/1.1 204 No\r\nServer: nginx\r\n\r\n");
+    let later = said("HTTP/1.1 204 No\r\nServer: other\r\nX-Powered-By: PHP\r\n\r\n");
+    let software = tally(&flow(&exchanges(WEB, true, &[GET, first, later]))).software;
+    assert_eq!(software.server.as_deref(), Some("nginx"));
+    assert_eq!(software.powered_by.as_deref(), Some("PHP"));
+}
+
+#[test]
 fn a_usual_port_is_no_reason_to_lose_a_visit() {
     for (port, opened) in [
         (WEB, true),

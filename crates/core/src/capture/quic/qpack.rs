@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::super::wire::http2::hpack::{Field, Name, Rest};
+use super::super::wire::software::Source;
 
 /// Entries and bytes that are kept: a table of 64 KiB holds no more.
 const ENTRIES_MAX: usize = 2048;
@@ -40,6 +41,7 @@ fn fixed(index: u64) -> (Name, &'static [u8]) {
         69 => (Name::Status, b"421"),
         70 => (Name::Status, b"425"),
         71 => (Name::Status, b"500"),
+        92 => (Name::Runs(Source::Server), b""),
         _ => (Name::Other, b""),
     }
 }

@@ -15,6 +15,7 @@ use super::super::ledger::{Ledger, Status, Traced};
 use super::super::reader::index;
 use super::super::wire::http2::codes;
 use super::super::wire::http2::fields::Fields;
+use super::super::wire::software::Software;
 use super::super::wire::trace::Trace;
 use super::super::wire::{path_key, Outcome, Raw, Side};
 use super::http3::{table_size, Frame, Frames, Way};
@@ -86,6 +87,7 @@ struct Exchange {
     answered: bool,
     /// The answer is a stream of events.
     events: bool,
+    software: Software,
 }
 
 /// Who takes part, and where the requests go.
@@ -265,6 +267,7 @@ impl Requests {
                 grpc: false,
                 answered: false,
                 events: false,
+                software: Software::default(),
             },
         );
         self.count += 1;
@@ -441,6 +444,7 @@ impl Exchange {
         if matches!(fields.status, Some(100..=199)) {
             return;
         }
+        self.software.take_all(&fields.software);
         // Trailers have no type.
         self.events |= fields.events && !self.answered;
         self.answered |= fields.status.is_some();
@@ -477,6 +481,10 @@ impl Exchange {
             (0, Some(opening)) => opening.arrival(begun),
             _ => came,
         };
+        let software = &self.software;
+        desk.ledger
+            .servers
+            .tally(desk.server, |tally| tally.software.take_all(software));
         let asked = self.asked;
         let visit = Visit {
             visit: NO_ID,

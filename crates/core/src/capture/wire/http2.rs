@@ -361,6 +361,9 @@ impl Talk {
         if !self.answer(block.stream, block.begun, block.bytes - packet.now, out) {
             return;
         }
+        for (source, text) in fields.software.each() {
+            out.runs(source, text);
+        }
         let mut lasts = false;
         if let Some(asked) = self.waiting.front_mut() {
             asked.read(&fields);

@@ -2,6 +2,7 @@
 //! conversation.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use super::software::{Software, Source};
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use std::collections::VecDeque;
 
@@ -26,6 +27,7 @@ pub struct Log {
     open: VecDeque<Open>,
     /// Unreadable bytes by reason, opaque, and violations of the contract.
     pub notes: Vec<String>,
+    pub software: Software,
     opaque: bool,
 }
 
@@ -99,6 +101,10 @@ impl Exchanges for Log {
     fn trace(&mut self, trace: super::trace::Trace) {
         let newest = self.seen.last_mut().expect("trace() without a request");
         newest.trace = trace.id;
+    }
+
+    fn runs(&mut self, source: Source, text: &[u8]) {
+        self.software.take(source, text);
     }
 
     fn request_bytes(&mut self, time: i64, len: u64) {

@@ -23,6 +23,7 @@ pub mod opaque;
 mod paired;
 pub mod postgres;
 pub mod redis;
+pub mod software;
 pub mod trace;
 mod waiting;
 mod words;
@@ -162,6 +163,8 @@ pub trait Exchanges {
     fn rename(&mut self, raw: Raw<'_>, key: u64);
     /// The newest request belongs to this trace, by its headers.
     fn trace(&mut self, _trace: trace::Trace) {}
+    /// The server says what it runs, or passes it on.
+    fn runs(&mut self, _source: software::Source, _text: &[u8]) {}
     /// The last byte of the newest request so far (may be called again while it grows).
     fn request_bytes(&mut self, time: i64, len: u64);
     /// The client ends before the newest request is complete: it has kept the server waiting since the last bytes.

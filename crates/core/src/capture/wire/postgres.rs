@@ -13,6 +13,7 @@ mod message;
 mod tests;
 
 use super::framing::{Framer, Input, Packet, Step};
+use super::software::Source;
 use super::waiting::Waiting;
 use super::{Chunk, Exchanges, Outcome, Protocol, Raw, Side};
 use message::{Startup, Statements};
@@ -402,6 +403,9 @@ impl Talk {
         self.turned = true;
         self.answered_at = time;
         let kind = packet.header[0];
+        if let Some(version) = message::server_version(packet.prefix).filter(|_| kind == b'S') {
+            out.runs(Source::Server, version);
+        }
         let unasked = matches!(kind, b'N' | b'S' | b'A') && !self.waiting.answering();
         self.server_counts = !unasked;
         if unasked {

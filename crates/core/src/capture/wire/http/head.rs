@@ -1,5 +1,6 @@
 //! Heads: complete ones by httparse, and the readable part of a cut head.
 
+use super::super::software::Values;
 use super::super::trace::{Carrier, Found, Trace};
 use serde::{Deserialize, Serialize};
 use std::mem::MaybeUninit;
@@ -30,7 +31,7 @@ pub struct Request<'a> {
     pub trace: Trace,
 }
 
-pub struct Response {
+pub struct Response<'a> {
     pub code: u16,
     pub len: usize,
     pub body: Body,
@@ -39,6 +40,7 @@ pub struct Response {
     pub events: bool,
     /// The server closes the connection after it.
     pub closes: bool,
+    pub software: Values<'a>,
 }
 
 pub enum Parsed<T> {
@@ -81,7 +83,7 @@ fn whole_request<'b>(head: &httparse::Request<'_, 'b>, len: usize) -> Parsed<Req
     })
 }
 
-pub fn response(bytes: &[u8]) -> Parsed<Response> {
+pub fn response(bytes: &[u8]) -> Parsed<Response<'_>> {
     let mut config = httparse::ParserConfig::default();
     config
         .ignore_invalid_headers_in_responses(true)
@@ -106,7 +108,7 @@ pub fn response(bytes: &[u8]) -> Parsed<Response> {
     }
 }
 
-fn whole_response(head: &httparse::Response<'_, '_>, len: usize) -> Parsed<Response> {
+fn whole_response<'b>(head: &httparse::Response<'_, 'b>, len: usize) -> Parsed<Response<'b>> {
     let Some(code) = head.code else {
         return Parsed::Bad;
     };
@@ -118,6 +120,7 @@ fn whole_response(head: &httparse::Response<'_, '_>, len: usize) -> Parsed<Respo
         upgrade: said.upgrade,
         events: said.events,
         closes: said.closes.unwrap_or(head.version == Some(0)),
+        software: software(head.headers),
     })
 }
 
@@ -143,16 +146,40 @@ fn traced(fields: &[httparse::Header<'_>]) -> Trace {
 /// The same of a head that was cut: its last line does not count.
 pub fn traced_so_far(head: &[u8]) -> Trace {
     let mut found = Found::default();
-    let end = head.iter().rposition(|&b| b == b'\n').unwrap_or(0);
-    for line in head[..end].split(|&b| b == b'\n').skip(1) {
-        let mut parts = line.splitn(2, |&b| b == b':');
-        if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-            if let Some(carrier) = Carrier::named(name) {
-                found.take(carrier, value);
-            }
+    for (name, value) in lines_so_far(head) {
+        if let Some(carrier) = Carrier::named(name) {
+            found.take(carrier, value);
         }
     }
     found.trace()
+}
+
+/// What the fields of a response say of software.
+fn software<'b>(fields: &[httparse::Header<'b>]) -> Values<'b> {
+    let mut found = Values::default();
+    for field in fields {
+        found.add(field.name.as_bytes(), field.value);
+    }
+    found
+}
+
+/// The same of a head that was cut: its last line does not count.
+pub fn software_so_far(head: &[u8]) -> Values<'_> {
+    let mut found = Values::default();
+    for (name, value) in lines_so_far(head) {
+        found.add(name, value);
+    }
+    found
+}
+
+/// The whole fields of a head that was cut.
+fn lines_so_far(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let end = head.iter().rposition(|&b| b == b'\n').unwrap_or(0);
+    let lines = head[..end].split(|&b| b == b'\n').skip(1);
+    lines.filter_map(|line| {
+        let mut parts = line.splitn(2, |&b| b == b':');
+        Some((parts.next()?, parts.next()?))
+    })
 }
 
 /// RFC 9112, section 6.3: chunked outranks a length.

@@ -85,7 +85,7 @@ impl Http {
             self.server.head = head;
             return;
         }
-        // The end of the head cannot be found: only the status line is known.
+        // The end of the head cannot be found: only the status line and the first fields are known.
         self.server.state = State::Lost;
         let code = status.flatten();
         if code.is_some_and(|code| code < 200 && code != 101) {
@@ -94,6 +94,9 @@ impl Http {
         }
         if code.is_some() {
             self.ask_unread(out);
+            for (source, text) in head::software_so_far(&head).each() {
+                out.runs(source, text);
+            }
         }
         if status.is_none() && !head.is_empty() {
             out.unreadable("not an HTTP response", head.len() as u64);
@@ -134,7 +137,7 @@ impl Http {
     /// A whole head: `skip` of its bytes are still in the input, `taken` were taken from it just now.
     fn response_known(
         &mut self,
-        head: &head::Response,
+        head: &head::Response<'_>,
         skip: u64,
         taken: u64,
         input: &mut Input<'_>,
@@ -148,6 +151,9 @@ impl Http {
             return self.become_http2(input, out);
         }
         self.ask_unread(out);
+        for (source, text) in head.software.each() {
+            out.runs(source, text);
+        }
         self.outcome = Some(outcome(head.code));
         let early = (head.len as u64).saturating_sub(skip + taken);
         if early > 0 {

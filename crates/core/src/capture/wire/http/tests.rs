@@ -54,6 +54,37 @@ fn a_request_has_the_trace_of_its_head_whole_in_parts_or_cut() {
 }
 
 #[test]
+fn a_server_says_what_it_runs_in_a_head_that_is_whole_in_parts_or_cut() {
+    let asked = (C, "GET /a HTTP/1.1\r\n\r\n");
+    let head = "HTTP/1.1 200 OK\r\nSERVER: nginx/1.24.0\r\nVia: 1.1 a, 1.1 b (Apache/2.4)\r\nx-powered-by: PHP/8.2\r\nContent-Length: 0\r\n\r\n";
+    for cut in [head.len(), 20, 60] {
+        let (first, rest) = head.split_at(cut);
+        let log = play(&mut Http::default(), &[asked, (S, first), (S, rest)]);
+        let said = log.software;
+        assert_eq!(said.server.as_deref(), Some("nginx/1.24.0"), "{cut}");
+        assert_eq!(said.via.as_deref(), Some("1.1 b (Apache/2.4)"), "{cut}");
+        assert_eq!(said.powered_by.as_deref(), Some("PHP/8.2"), "{cut}");
+    }
+    let cut = |snap| play_cut(&mut Http::default(), &[asked, (S, head)], snap).software;
+    assert_eq!(cut(45).server.as_deref(), Some("nginx/1.24.0"));
+    assert_eq!(cut(30).server, None, "the value may go on");
+}
+
+#[test]
+fn what_a_client_sends_and_an_interim_answer_say_nothing_of_the_server() {
+    let script = [
+        (
+            C,
+            "GET /a HTTP/1.1\r\nVia: 1.1 front (Varnish)\r\nServer: no\r\n\r\n",
+        ),
+        (S, "HTTP/1.1 103 Early Hints\r\nServer: hints\r\n\r\n"),
+        (S, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+    ];
+    let log = play(&mut Http::default(), &script);
+    assert_eq!(log.software, Default::default());
+}
+
+#[test]
 fn pipelined_requests_are_answered_in_order() {
     let script = [
         (C, "GET /1 HTTP/1.1\r\n\r\nHEAD /2 HTTP/1.1\r\n\r\n\r\nPURGE /3 HTTP/1.1\r\n\r\n"),

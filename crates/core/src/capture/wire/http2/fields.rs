@@ -2,6 +2,7 @@
 
 use super::super::framing::Packet;
 use super::super::http::head::is_event_stream;
+use super::super::software::Software;
 use super::super::trace::Found;
 use super::super::Raw;
 use super::frame::{self, Head, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PUSH_PROMISE};
@@ -93,6 +94,7 @@ pub struct Fields {
     pub events: bool,
     pub grpc_status: Option<Vec<u8>>,
     pub trace: Found,
+    pub software: Software,
 }
 
 impl Fields {
@@ -119,6 +121,7 @@ impl Fields {
             Name::Trace(carrier) if field.whole && field.value.len() <= TRACE_MAX => {
                 self.trace.take(carrier, field.value);
             }
+            Name::Runs(source) => self.software.take(source, field.value),
             Name::Trace(_) | Name::Other => {}
         }
     }

@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+use super::super::software::Source;
 use super::super::trace::Carrier;
 use super::huffman;
 
@@ -32,6 +33,7 @@ pub enum Name {
     ContentType,
     GrpcStatus,
     Trace(Carrier),
+    Runs(Source),
     Other,
 }
 
@@ -43,7 +45,11 @@ impl Name {
             b":status" => Name::Status,
             b"content-type" => Name::ContentType,
             b"grpc-status" => Name::GrpcStatus,
-            _ => Carrier::named(name).map_or(Name::Other, Name::Trace),
+            _ => match (Carrier::named(name), Source::named(name)) {
+                (Some(carrier), _) => Name::Trace(carrier),
+                (_, Some(source)) => Name::Runs(source),
+                _ => Name::Other,
+            },
         }
     }
 
@@ -54,6 +60,8 @@ impl Name {
             4 | 5 => Name::Path,
             8..=14 => Name::Status,
             31 => Name::ContentType,
+            54 => Name::Runs(Source::Server),
+            60 => Name::Runs(Source::Via),
             _ => Name::Other,
         }
     }

@@ -92,6 +92,23 @@ fn a_request_has_the_trace_of_its_fields_also_from_the_table() {
 }
 
 #[test]
+fn a_server_says_what_it_runs_by_both_tables() {
+    let powered = b"\x40\x0cx-powered-by\x07Express";
+    let first = [OK, b"\x76\x05envoy", powered].concat();
+    let said = |block: &[u8]| {
+        let script = [
+            (C, joined(&[hello(), get(1, "/a")])),
+            (S, joined(&[settings(), end_headers(1, block, END_STREAM)])),
+        ];
+        play(&mut Http2::default(), &script).software
+    };
+    assert_eq!(said(&first).server.as_deref(), Some("envoy"));
+    assert_eq!(said(&first).powered_by.as_deref(), Some("Express"));
+    assert_eq!(said(b"\x88\x7c\x071.1 a (").via.as_deref(), Some("1.1 a ("));
+    assert_eq!(said(OK), Default::default());
+}
+
+#[test]
 fn streams_are_answered_in_any_order() {
     let log = play(&mut Http2::default(), &two_streams());
     assert_eq!(

@@ -272,6 +272,13 @@ fn status(packet: &Packet<'_>) -> Option<u16> {
 }
 
 /// The capabilities in the server's greeting.
+/// The version in a greeting, which is a text that ends with a zero, unless it was cut.
+pub fn greeting_version(payload: &[u8]) -> &[u8] {
+    let version = payload.get(1..).unwrap_or_default();
+    let end = version.iter().position(|&b| b == 0);
+    &version[..end.unwrap_or(version.len())]
+}
+
 pub fn greeting_flags(payload: &[u8]) -> Option<u64> {
     let version_end = payload.iter().position(|&b| b == 0)?;
     // Thread id, first part of the scramble, filler.

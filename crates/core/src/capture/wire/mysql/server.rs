@@ -6,6 +6,7 @@ use super::command::{Command, Expects};
 use super::reply::{self, Reply, Verdict};
 use super::{Phase, Talk, CLIENT_COMPRESS, CLIENT_ZSTD, CONTINUED};
 use crate::capture::wire::framing::Packet;
+use crate::capture::wire::software::Source;
 use crate::capture::wire::{Exchanges, Outcome, Raw};
 
 impl Talk {
@@ -110,6 +111,7 @@ impl Talk {
             (0, Some(10)) => {
                 self.phase = Phase::Login;
                 self.server_flags = reply::greeting_flags(packet.prefix);
+                out.runs(Source::Server, reply::greeting_version(packet.prefix));
                 false
             }
             (0, Some(0xff)) => {

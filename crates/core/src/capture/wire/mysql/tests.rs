@@ -119,6 +119,16 @@ fn after_login(flags: u32, script: Vec<(Side, Vec<u8>)>) -> Vec<String> {
 }
 
 #[test]
+fn a_greeting_says_what_the_server_runs() {
+    let log = play(&mut MySql::default(), &[(S, greeting()), (C, login(0))]);
+    let version = log.software.server;
+    assert_eq!(version.as_deref(), Some("5.5.5-10.11.19-MariaDB"));
+    let unended = packet(0, &[&[10][..], &[b'8'; 300]].concat());
+    let log = play(&mut MySql::default(), &[(S, unended)]);
+    assert_eq!(log.software.server.map(|text| text.len()), Some(100));
+}
+
+#[test]
 fn a_login_is_an_exchange_however_long() {
     let script = [
         (S, greeting()),

@@ -91,6 +91,12 @@ pub fn bound(payload: &[u8]) -> &[u8] {
     text(rest)
 }
 
+/// The version, if this ParameterStatus tells it.
+pub fn server_version(payload: &[u8]) -> Option<&[u8]> {
+    let (name, rest) = string(payload);
+    (name == b"server_version").then(|| text(rest))
+}
+
 /// Statements that drivers send before the one that matters, in one batch with it.
 pub fn is_prelude(sql: &[u8]) -> bool {
     let sql = sql.trim_ascii_start();

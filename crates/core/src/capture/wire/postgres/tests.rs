@@ -90,6 +90,19 @@ fn login() -> Vec<(Side, Vec<u8>)> {
 }
 
 #[test]
+fn a_parameter_says_what_the_server_runs() {
+    let said = |text: &str| {
+        let mut script = login();
+        script.push((S, message(b'S', text)));
+        play(&mut Postgres::default(), &script).software.server
+    };
+    let version = said("server_version\x0014.10 (Debian 14.10-1)\0");
+    assert_eq!(version.as_deref(), Some("14.10 (Debian 14.10-1)"));
+    assert_eq!(said("server_version\0\0"), None);
+    assert_eq!(said("server_encoding\0UTF8\0"), None);
+}
+
+#[test]
 fn a_login_and_simple_queries() {
     let mut script = login();
     script.extend([
