@@ -18,6 +18,7 @@ from tailrace.advise.sampling import Sample
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.losses import clock
+from tailrace.diagnosis.ledger.losses import quota as quota_loss
 from tailrace.diagnosis.spans import inside, length
 from tailrace.diagnosis.unanswered import HOW
 from tailrace.errors import TailraceError
@@ -61,6 +62,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
         notes=(
             *_part(twin, sample),
             *_governed(twin),
+            *_limited(twin),
             *(one.sentence for one in twin.unknowns),
             *_last(twin, run, repeated),
         ),
@@ -85,13 +87,24 @@ def _simplest(twin: Twin, run: Dataset) -> tuple[Twin, Gate]:
     """The twin with as few recorded losses as repeat the recording: it would take them from its servers whatever is
     changed. Clock rates that follow the load need no recorded ones, and losses that no cause accounts for hold what the
     twin does not know."""
-    for way in (twin.governed(), twin) if twin.governors else (twin,):
+    for way in _ways(twin):
         simpler = way.without(UNKNOWN)
         for one in (simpler, way) if len(simpler.losses) < len(way.losses) else (way,):
             checked = gate(one, run)
             if checked.passed:
                 return one, checked
     return twin, checked
+
+
+def _ways(twin: Twin) -> Iterator[Twin]:
+    """The twin with the mechanisms of its losses instead of the recorded ones: with all, with one sort, with none."""
+    if twin.quotas and twin.governors:
+        yield twin.limited().governed()
+    if twin.quotas:
+        yield twin.limited()
+    if twin.governors:
+        yield twin.governed()
+    yield twin
 
 
 def _protocols(twin: Twin, run: Dataset, repeated: Experiment) -> dict[str, str]:
@@ -136,6 +149,16 @@ def _governed(twin: Twin) -> Iterator[str]:
             f"the clock rate of {place} is as recorded, whatever is changed; a governor would set another one for "
             "another load"
         )
+
+
+def _limited(twin: Twin) -> Iterator[str]:
+    """How servers come to be throttled in the twin."""
+    for name, tier in twin.table["tiers"].items():
+        if quota := tier.get("quota"):
+            time, period = (format_duration(parse_duration(quota[key])) for key in ("time", "period"))
+            yield f"{name} is throttled in the twin when it has used {time} of CPU time in {period}, as it was recorded"
+    for place in dict.fromkeys(line["place"] for line in twin.table["losses"] if line["cause"] == quota_loss.CAUSE):
+        yield f"{place} is throttled when it was in the recording, whatever is changed"
 
 
 def _part(twin: Twin, sample: Sample) -> Iterator[str]:

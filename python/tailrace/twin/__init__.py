@@ -11,7 +11,7 @@ limits     workers, queues, connections, retransmission; and what the recording 
 origins    where the values of settings come from
 clients    requests as they came: recorded times, or think times after an answer
 machines   nodes, and servers that share one
-governors  clock rates that follow the load
+governors  clock rates that follow the load      quotas  CPU quotas that run out by themselves
 habits     what clients do without an answer
 paths      packets that were lost on their way
 learning   all of these as one experiment, and each line of the ledger as a loss of capacity

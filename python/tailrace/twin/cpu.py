@@ -50,12 +50,14 @@ class Cpu:
     more: dict[str, float]
     """Of the sampled servers: the CPU time of their visits over what these get at `rate`. In steps in which visits
     always had work, a loss that was recorded for too long makes visits seem to need less."""
+    in_all: dict[str, float]
+    """The same, also of steps in which something known kept the server from the CPU."""
 
 
 def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
     """`beside` are servers that share a node: what one of them does not use may be what another used."""
     lost, rate = dict(account.taken), account.capacity.copy()
-    sampled, accounted, more = set(), {}, {}
+    sampled, accounted, more, in_all = set(), {}, {}, {}
     for number, server in enumerate(account.recorded.servers):
         own = own_use(seen.view, server)
         if own is None or own.interval_ns > COARSEST_NS:
@@ -77,7 +79,8 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
         share = np.where(kept_off, 1.0, np.where(busy >= ALWAYS, np.minimum(share, 1.0), share))
         rate[number] = np.clip(left, 1e-4, 1.0) * share
         more[server] = _more(used, busy * rate[number], (busy >= ALWAYS) & usual)
-    return Cpu(lost, rate, frozenset(sampled), accounted, more)
+        in_all[server] = _more(used, busy * rate[number], busy >= ALWAYS)
+    return Cpu(lost, rate, frozenset(sampled), accounted, more, in_all)
 
 
 def _more(used: Shares, work: Shares, full: NDArray[np.bool_]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -32,6 +32,7 @@ from tailrace.twin import (
     machines,
     paths,
     pauses,
+    quotas,
     silent,
     slots,
     stops,
@@ -89,6 +90,7 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
     needs = slots.waiting(needs, {found.tier[name]: one.alone_ns for name, one in held.items() if name in found.tier})
     fits = Limits(view, account, found, Origins(looked.topology, view))
     governed = governors.of_tiers(view, found, on.shared)
+    quota = quotas.of_tiers(view, found, on.cores)
     lost = idle.lost(seen, account, on.without_neighbours(seen, account, used.lost))
     requests = cutting.arrivals(view, recorded, found, kinds, needs, roots, kept)
     requests, silences = silent.apart(recorded, found, kinds, requests, view.begin)
@@ -107,10 +109,7 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
         "interactions": _reached(_interactions(kinds, needs) | silences, requests.values()),
         "workloads": _workloads(zip(requests, files, strict=True), found, entries, habit),
         "stalls": paths.holes(account, found, view.begin),
-        "losses": [
-            {"place": found.name[server], "cause": cause, "file": file, "stops": stopped}
-            for file, (cause, server, stopped, _) in losses.items()
-        ],
+        "losses": _listed(losses, found),
     }
     return Twin(
         table=table,
@@ -119,15 +118,22 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
         servers=found.name,
         entries=entries,
         demands=tuple(needs.of_kind.values()),
-        origins={**fits.origins.of, "kernel.syn": OF_REPEATS},
+        origins=fits.origins.of | {"kernel.syn": OF_REPEATS} | quotas.origins(quota),
         unknowns=(*fits.unknowns, *_unknown_clients(view), *_unknown_cpu(found, used)),
         accounted=used.accounted,
         begin=view.begin,
         governors=governed,
-        more={tier: max(used.more.get(server, 1.0) for server in found.members[tier]) for tier in governed},
+        quotas=quota,
+        more=_more(used, found, governed, quota),
         kept=kept,
         rest=0 if kept is None else cutting.rest(view, entries, habit.again, kept),
     )
+
+
+def _more(used: Cpu, found: Structure, governed: Iterable[str], quota: Collection[str]) -> dict[str, float]:
+    """By tier, what visits need where clock rates or throttling are not as recorded."""
+    each = {tier: used.in_all if tier in quota else used.more for tier in (*governed, *quota)}
+    return {tier: max(mine.get(server, 1.0) for server in found.members[tier]) for tier, mine in each.items()}
 
 
 def _slugs(names: tuple[str, ...]) -> dict[str, str]:
@@ -148,6 +154,14 @@ def _losses(slug: Mapping[str, str], parts: Mapping[tuple[Line, bool], Shares]) 
         for ((cause, server), stopped), share in parts.items()
         if (share >= LEAST_LOST).any()
     }
+
+
+def _listed(losses: Mapping[str, _Loss], found: Structure) -> list[dict[str, Any]]:
+    """As `[[losses]]` has them."""
+    return [
+        {"place": found.name[server], "cause": cause, "file": file, "stops": stopped}
+        for file, (cause, server, stopped, _) in losses.items()
+    ]
 
 
 def _steps(steps: StepsOfTime, share: Shares, begin: int) -> Steps:

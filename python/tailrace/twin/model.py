@@ -15,7 +15,7 @@ import tomli_w
 
 from tailrace import experiment, whole
 from tailrace.dataset import tables
-from tailrace.diagnosis.ledger.losses import clock
+from tailrace.diagnosis.ledger.losses import clock, quota
 from tailrace.diagnosis.spans import Spans
 from tailrace.errors import UsageError, cannot_write
 from tailrace.experiment import Experiment
@@ -60,8 +60,10 @@ class Twin:
     """Key of the experiment → where its value comes from: seen, inferred or assumed."""
     governors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Node → the governor that set the recorded clock rates, where the recording shows it."""
+    quotas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Tier → the CPU quota of each of its servers, where the recording shows it."""
     more: Mapping[str, float] = field(default_factory=dict)
-    """Tier of such a node → what its visits need, over what they seem to need beside the recorded clock rates."""
+    """Tier with one of these → what its visits need, over what they seem to need beside the recorded losses."""
     kept: Spans | None = None
     """The stretches whose requests it sends, ns since its begin; None: all."""
     rest: int = 0
@@ -72,20 +74,36 @@ class Twin:
         nodes = {name: {**node, **_governor(self.governors.get(name))} for name, node in self.table["nodes"].items()}
         tier = {own: name for name, one in self.table["tiers"].items() for own in _members(name, one)}
         tiers = {
-            name: {**one, "demand_factor": round(self.more[name], 4)} if name in self.more else one
+            name: {**one, **self._needing(name)} if name in self.governors else one
             for name, one in self.table["tiers"].items()
         }
         return replace(self, table={**self.table, "nodes": nodes, "tiers": tiers})._keeping(
             lambda line: line["cause"] != clock.CAUSE or tier[line["place"]] not in self.governors
         )
 
+    def limited(self) -> Twin:
+        """The same twin, whose servers are throttled when their work uses up their quota. Otherwise they are throttled
+        when they were in the recording."""
+        tiers = {
+            name: {**one, "quota": dict(self.quotas[name]), **self._needing(name)} if name in self.quotas else one
+            for name, one in self.table["tiers"].items()
+        }
+        tier = {own: name for name, one in self.table["tiers"].items() for own in _members(name, one)}
+        return replace(self, table={**self.table, "tiers": tiers})._keeping(
+            lambda line: line["cause"] != quota.CAUSE or tier[line["place"]] not in self.quotas
+        )
+
     def running(self, software: Mapping[str, Sequence[str]]) -> Twin:
         """The same twin, whose tiers say which programs they run."""
         tiers = {
-            name: {**one, "runs": list(software[name])} if software.get(name) else one
-            for name, one in self.table["tiers"].items()
+            name: {**tier, "runs": list(software[name])} if software.get(name) else tier
+            for name, tier in self.table["tiers"].items()
         }
         return replace(self, table={**self.table, "tiers": tiers})
+
+    def _needing(self, tier: str) -> dict[str, float]:
+        """What its visits need where nothing that was recorded slows them down."""
+        return {"demand_factor": round(self.more[tier], 4)} if tier in self.more else {}
 
     def without(self, cause: str) -> Twin:
         """The same twin, whose servers lose nothing by this cause."""
