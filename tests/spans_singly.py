@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from tailrace import units
-from tailrace.readers import attempts, spans_clocks
+from tailrace.readers import spans_clocks
 from tailrace.readers.elements import elements, rows, table, text
 from tailrace.readers.elements import number as number_of
 from tailrace.readers.naming import Names
@@ -59,8 +59,13 @@ def read(sources: Sequence[Source], form: str) -> tuple[Found, tuple[int, ...]]:
     visits = Visits(forest)
     found.lose("spans that came twice", forest.twice)
     found.lose("spans that end before they begin", forest.backwards)
-    visits.lost_attempts()
-    visits.stays.into(found, sources[0].path.name, visits=not forest.chosen, routes=names.routes)
+    visits.stays.into(
+        found,
+        sources[0].path.name,
+        visits=not forest.chosen,
+        routes=names.routes,
+        schedule=visits.stays.waits.lost()[1],
+    )
     starts = visits.starts()
     found.visits = found.visits.changed(
         lambda frame: placed(frame.with_columns(_start_of(frame, starts)), visits.places, "departure", "visit")
@@ -318,7 +323,8 @@ class Visits:
         """Span → its visit."""
         self.places: dict[int, int] = {}
         """Visit → the place of its span."""
-        self.waits: dict[int, int] = {}
+        self.requests: dict[int | None, int | None] = {}
+        """Visit → the outermost visit above it, if that is a request."""
         self.calls: Counter[tuple[str, str]] = Counter()
         self.count: Counter[str] = Counter()
         self.skewed = self.orphans = self.cycles = 0
@@ -367,15 +373,14 @@ class Visits:
                 self.skewed += 1
         stay = Stay(
             span.service, sent, span.begin, span.end, span.status, span.interaction,
-            caller=caller, parent=parent, entry=entry,
+            caller=caller, wait_ns=span.begin - sent, parent=parent, request=self.requests.get(parent, -1), entry=entry,
         )  # fmt: skip
         visit = self.stays.add(stay)
         if visit is None:
             return
+        self.requests[visit] = visit if entry else self.requests.get(parent, -1)
         self.numbers[number], self.places[visit] = visit, self.forest.places[number]
         self.count[span.service] += 1
-        if span.begin - sent >= attempts.LONG_NS:
-            self.waits[visit] = span.begin - sent
         if caller is not None and caller != span.service and parent is not None:
             self.calls[caller, span.service] += 1
 
@@ -386,7 +391,15 @@ class Visits:
         if parent is None or span.peer is None:
             return
         stay = Stay(
-            span.peer, span.begin, span.begin, span.end, span.status, span.interaction, span.service, parent=parent
+            span.peer,
+            span.begin,
+            span.begin,
+            span.end,
+            span.status,
+            span.interaction,
+            span.service,
+            parent=parent,
+            request=self.requests.get(parent, -1),
         )
         if (visit := self.stays.add(stay)) is not None:
             self.places[visit] = self.forest.places[number]
@@ -406,12 +419,6 @@ class Visits:
             fits = fits and server.begin == span.begin and span.end <= server.end
             ends.setdefault(self.numbers[above], []).append(span.end if fits else _NONE)
         return {visit: each[0] for visit, each in ends.items() if len(each) == 1 and visit != _NONE != each[0]}
-
-    def lost_attempts(self) -> int:
-        """Set the lost attempts that gaps show, if nearly all long gaps lie at the times of a kernel."""
-        waits = attempts.Waits()
-        waits.add(np.array(list(self.waits.values()), np.int64))
-        return self.stays.lost_attempts(self.waits) if waits.lost()[0] else 0
 
     def topology(self) -> Topology:
         calls = sorted(pair for pair in self.calls if pair[0] in self.count)

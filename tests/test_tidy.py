@@ -65,7 +65,7 @@ CORE_MAY_USE = {
     "rng": set[str](),
     "bounds": set[str](),
     "json": set[str](),
-    "lines": {"json"},
+    "lines": {"capture", "json"},
     "spans": {"bounds", "json"},
     "whole": {"error"},
     "saved": {"error"},

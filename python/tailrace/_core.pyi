@@ -32,11 +32,17 @@ def export(
     few times a second with the interpreter lock held; an exception it raises stops the work.
     """
 
-def cut_lines(block: bytes, plan: str) -> ArrowStream:
-    """The lines of `block` that have a layout of `plan`, as a table: `line` (from 0), and the plan's columns.
+class LineCutter:
+    """Cuts lines into columns. `plan` is documented in crates/core/src/lines/mod.rs. ValueError: it cannot be
+    followed."""
 
-    `plan` is documented in crates/core/src/lines/mod.rs. ValueError: it cannot be followed.
-    """
+    def __init__(self, plan: str) -> None: ...
+    def cut(self, block: bytes, names: Names) -> ArrowStream:
+        """The lines of a block that have a layout of the plan: `line`, counted from 0, and the columns of its layouts.
+        Texts are numbers."""
+
+    def texts(self, column: str, first: int) -> list[str]:
+        """The texts of a column by their numbers, from this number on; number 0 is for none."""
 
 class Names:
     """Names of interactions; the same name for requests that do the same work (crates/core/src/capture/names.rs)."""
@@ -44,9 +50,8 @@ class Names:
     def of_request(self, method: str, target: str) -> str:
         """The name of a request by its method and the path or URL that it asked for."""
 
-    def of_requests(self, requests: ArrowStream) -> ArrowStream:
-        """The names of the requests in the first column of a table, each a method, a space and a target; null without
-        a method."""
+    def listed(self, first: int) -> list[str]:
+        """The names by their numbers, from this number on."""
 
     def of_statement(self, sql: str) -> str:
         """The name of a statement of SQL: its command and first table."""

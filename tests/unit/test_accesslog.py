@@ -161,7 +161,10 @@ def test_an_upstream_gets_the_name_of_its_address() -> None:
 
 @pytest.mark.parametrize(
     ("waits_s", "wait_s", "lost"),
-    [([1.0], 1.004, 1), ([3.01], 3.01, 2), ([2.01, 3.01], 3.01, 3), ([7.1], 7.1, 3), ([1.2], 1.2, 0), ([0.5], 0.5, 0)],
+    [
+        *(([1.0], 1.004, 1), ([3.01], 3.01, 2), ([2.01, 3.01], 3.01, 3), ([7.1], 7.1, 3), ([1.2], 1.2, 0)),
+        *(([0.5], 0.5, 0), ([0.3, 0.31], 1.31, 1), ([0.3, 0.31], 1.05, 0), ([0.001], 1.3, 0)),
+    ],
 )
 def test_a_connection_time_tells_the_lost_attempts(waits_s: list[float], wait_s: float, lost: int) -> None:
     waits = attempts.Waits()

@@ -14,6 +14,7 @@ import pytest
 from tailrace import readers
 from tailrace.dataset import Dataset
 from tailrace.readers import spans_columns, stays
+from tailrace.readers.accesslog_texts import Table, Texts
 from tailrace.units import MILLISECOND, parse_moment
 
 T = parse_moment("2026-11-20T16:49:00Z")
@@ -160,8 +161,9 @@ def test_the_bound_of_all_names_holds_in_both_ways_to_add_them(tmp_path: Path, m
     assert [some.add(one) for one in added] == list(range(10))
     assert some.nameless == 6
     columns = {name: np.full(10, T) for name in ("sent", "arrival", "departure")}
-    texts = {name: pl.Series([getattr(one, name) for one in added]) for name in ("server", "interaction", "status")}
-    assert stays.Stays().add_all(columns, texts | {"caller": pl.Series([""] * 10)}) is None
+    texts = {name: Texts.same("web", 10) for name in ("server", "caller", "status")}
+    texts["interaction"] = Texts(np.arange(10), Table([one.interaction for one in added]))
+    assert not stays.Stays().add_all([stays.Many(columns, texts)])
 
 
 def test_a_server_after_too_many_others_is_no_other_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(export::export, m)?)?;
-    m.add_function(wrap_pyfunction!(lines::cut_lines, m)?)?;
+    m.add_class::<lines::LineCutter>()?;
     #[cfg(target_os = "linux")]
     m.add("SAMPLING_NS", record::SAMPLING_NS)?;
     #[cfg(target_os = "linux")]

@@ -1,24 +1,41 @@
-//! `_core.cut_lines`: lines of text that have one of a few layouts in, their columns out as an Arrow stream.
+//! `_core.LineCutter`: lines of text that have one of a few layouts in, their columns out as an Arrow stream.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::error::Error;
-use tailrace_core::lines::{self, Plan};
+use tailrace_core::lines::{Cutter, Plan};
 
 use crate::guard::detached;
+use crate::names::Names;
 use crate::stream::Table;
 
-/// The rows of the lines of `block` that have a layout of `plan`, which crates/core/src/lines documents.
-#[pyfunction]
-pub fn cut_lines(py: Python<'_>, block: &[u8], plan: &str) -> PyResult<Table> {
-    let wrong = |message: String| PyValueError::new_err(message);
-    let plan: Plan = serde_json::from_str(plan).map_err(|error| wrong(error.to_string()))?;
-    if let Some(fault) = plan.fault() {
-        return Err(wrong(fault.to_owned()));
+#[pyclass]
+pub struct LineCutter(Cutter);
+
+#[pymethods]
+impl LineCutter {
+    #[new]
+    fn new(plan: &str) -> PyResult<LineCutter> {
+        let wrong = |message: String| PyValueError::new_err(message);
+        let plan: Plan = serde_json::from_str(plan).map_err(|error| wrong(error.to_string()))?;
+        match plan.fault() {
+            Some(fault) => Err(wrong(fault.to_owned())),
+            None => Ok(LineCutter(Cutter::new(plan))),
+        }
     }
-    detached(py, || {
-        let rows = lines::cut(block, &plan);
-        rows.map(Table)
-            .map_err(|error| Error::Options(error.to_string()))
-    })
+
+    /// The rows of the lines of `block` that have a layout of the plan, which crates/core/src/lines documents.
+    fn cut(&mut self, py: Python<'_>, block: &[u8], names: &mut Names) -> PyResult<Table> {
+        detached(py, || {
+            let (namer, listed) = names.parts();
+            let rows = self.0.cut(block, namer, listed);
+            rows.map(Table)
+                .map_err(|error| Error::Options(error.to_string()))
+        })
+    }
+
+    /// The texts of a column, from this number on.
+    fn texts(&self, column: &str, first: usize) -> Vec<String> {
+        self.0.texts(column, first).to_vec()
+    }
 }

@@ -1,17 +1,8 @@
 //! `_core.Names`, `_core.folded_word`, `_core.without_rare_words`: requests of text are named as those of packets.
 
-use std::sync::Arc;
-
-use arrow_array::builder::UInt32Builder;
-use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use pyo3::prelude::*;
 use tailrace_core::capture::names::{self, Namer};
 use tailrace_core::capture::wire::Raw;
-use tailrace_core::error::Error;
-use tailrace_core::record::encoding;
-
-use crate::guard::detached;
-use crate::stream::{self, Table};
 
 #[pyclass]
 #[derive(Default)]
@@ -30,17 +21,9 @@ impl Names {
 }
 
 impl Names {
-    /// The number of a request's name; None without a method.
-    fn id(&mut self, request: &str) -> Option<u32> {
-        let (method, target) = request.split_once(' ').unwrap_or((request, ""));
-        if method.is_empty() {
-            return None;
-        }
-        let (method, target) = (method.as_bytes(), target.as_bytes());
-        Some(
-            self.namer
-                .name(Raw::Http { method, target }, &mut self.names),
-        )
+    /// What names requests, and the names by their numbers.
+    pub fn parts(&mut self) -> (&mut Namer, &mut Vec<String>) {
+        (&mut self.namer, &mut self.names)
     }
 }
 
@@ -56,31 +39,14 @@ impl Names {
         self.name(Raw::Http { method, target })
     }
 
-    /// The names of the requests in the first column, each a method, a space and a target; null without a method.
-    fn of_requests(&mut self, py: Python<'_>, requests: &Bound<'_, PyAny>) -> PyResult<Table> {
-        let reader = stream::import(requests)?;
-        detached(py, || {
-            let mut ids = UInt32Builder::new();
-            for rows in reader {
-                let rows = rows.map_err(fault)?;
-                for text in encoding::plain_text(rows.column(0)).iter() {
-                    ids.append_option(text.and_then(|text| self.id(text)));
-                }
-            }
-            let names: StringArray = self.names.iter().map(Some).collect();
-            let column = DictionaryArray::try_new(ids.finish(), Arc::new(names)).map_err(fault)?;
-            let rows = RecordBatch::try_from_iter([("name", Arc::new(column) as ArrayRef)]);
-            rows.map(Table).map_err(fault)
-        })
+    /// The names by their numbers, from this number on.
+    fn listed(&self, first: usize) -> Vec<String> {
+        self.names.get(first..).unwrap_or(&[]).to_vec()
     }
 
     fn of_statement(&mut self, sql: &str) -> &str {
         self.name(Raw::Sql(sql.as_bytes()))
     }
-}
-
-fn fault(error: impl ToString) -> Error {
-    Error::Options(error.to_string())
 }
 
 #[pyfunction]

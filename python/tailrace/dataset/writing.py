@@ -14,13 +14,12 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -253,14 +252,14 @@ def _range(folder: Path, table: schema.Table) -> tuple[int, tuple[int, int] | No
     begin = pl.col("sent") if table.name == "visits" else pl.col(table.begin)
     if table is schema.SAMPLES:
         begin = begin - pl.col("interval_ns")
-    found: Mapping[str, Any] = (
-        scan(path)
-        .select(pl.len().alias("rows"), begin.min().alias("begin"), pl.col(table.end).max().alias("end"))
-        .collect(engine="streaming")
-        .row(0, named=True)
-    )
-    span = (found["begin"], found["end"]) if found["begin"] is not None and found["end"] is not None else None
-    return found["rows"], span
+    count, begins, ends = 0, list[int](), list[int]()
+    for part in merging.written(path):  # Polars would have whole columns in memory.
+        found = part.select(pl.len(), begin.min().alias("begin"), pl.col(table.end).max().alias("end"))
+        rows, first, last = found.collect().row(0)
+        count += rows
+        begins += [] if first is None else [first]
+        ends += [] if last is None else [last]
+    return count, (min(begins), max(ends)) if begins and ends else None
 
 
 def _publish(folder: Path, target: Path, aside: Path | None) -> None:

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from shlex import quote
 
 import numpy as np
-import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tailrace import units
 from tailrace.errors import InputError
@@ -31,16 +30,18 @@ from tailrace.readers import (
     accesslog_proxies,
     accesslog_rows,
     accesslog_servers,
-    attempts,
     logged,
 )
 from tailrace.readers.accesslog_format import form as log_format
 from tailrace.readers.accesslog_haproxy import Balancer
 from tailrace.readers.accesslog_layout import Layout
 from tailrace.readers.accesslog_lines import Form, Line
+from tailrace.readers.accesslog_rows import NONE, Cut, Rows
+from tailrace.readers.accesslog_texts import Ints, Texts, UnusualError
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
-from tailrace.readers.stays import Stay, Stays
+from tailrace.readers.spills import Scratch
+from tailrace.readers.stays import Many, Stay, Stays
 from tailrace.topology import Call, Server, Topology
 
 NGINX = (
@@ -81,7 +82,6 @@ _UNASKED = ("400", "408")
 """How a server ends a connection on which no request came, or none that it could read: the time is the client's."""
 _MESSAGE = re.compile(r"haproxy\[\d{1,10}\]: (?:\[\w+\] )?(?:Server|Backup|Proxy|[Bb]ackend|Health|Stopping|Pausing) ")
 """What HAProxy writes about its servers into the same file."""
-_ASKED = r"^[A-Za-z]\S* "
 _FLAGS = {
     "UO": "a circuit breaker refused requests (UO)",
     "UF": "connecting to the server behind failed (UF)",
@@ -94,10 +94,8 @@ _FLAGS = {
 @dataclass
 class _Log:
     server: str
-    stays: Stays = field(default_factory=Stays)
+    stays: Stays
     names: Names = field(default_factory=Names)
-    connects: dict[int, int] = field(default_factory=dict)
-    """Visits of upstreams → how long connecting to them took, where it was slow."""
     calls: Counter[str] = field(default_factory=Counter)
     untimed: int = 0
     unasked: int = 0
@@ -116,18 +114,16 @@ def together(source: Source) -> str:
 
 def read(sources: Sequence[Source]) -> Found:
     found, source = Found(), sources[0]
-    log, form = _Log(source.place or "server"), None
-    starts = []
+    log, form = _Log(source.place or "server", Stays(Scratch(source.scratch))), None
     for part in sources:
-        starts.append(len(log.stays))
+        log.stays.begin_file()
         form = _read(part, found, log)
     name = source.path.name
     found.lose("lines without a duration", log.untimed)
     found.lose("connections on which no whole request came", log.unasked)
     if not len(log.stays) or form is None:
         raise _without_durations(source, log)
-    drops = log.stays.lost_attempts(log.connects)
-    clock = log.stays.correct_clock(starts) if form.zoneless else None
+    clock = log.stays.correct_clock() if form.zoneless else None
     log.stays.into(found, name, visits=not (log.whole or (clock is not None and clock.disordered)))
     found.missing = logged.by_counters(text_head(source.head()) or "") or logged.by_durations(*log.stays.parts())
     log.balancer.samples(log.server, found, source)
@@ -139,7 +135,7 @@ def read(sources: Sequence[Source]) -> Found:
         ),
         calls=tuple(Call(caller=log.server, callee=other) for other in sorted(log.calls)),
     )
-    said = [*_notes(log, form, source, drops), *(clock.notes if clock is not None else ())]
+    said = [*_notes(log, form, source), *(clock.notes if clock is not None else ())]
     found.notes += [f"{name}: {note}" for note in said]
     return found
 
@@ -149,11 +145,12 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
     form = _form(source)
     # What reads the lines of a W3C log remembers their columns, so another one reads the examples.
     layouts = _layouts(_form(source), source)
-    plan = accesslog_layout.plan(layouts)
+    cutter = accesslog_rows.Cutter(accesslog_layout.plan(layouts), log.names) if layouts else None
+    log.stays.local = log.stays.local or form.zoneless
     for first, block in source.byte_blocks(found):
         if form.sparse:  # Other lines of a program are no damage, so no note needs their numbers.
             block = b"\n".join(line for line in block.split(b"\n") if _REQUEST.search(line))
-        for part in accesslog_rows.parts(block, plan):
+        for part in accesslog_rows.parts(block, cutter):
             if isinstance(part, tuple):
                 lines: Iterable[tuple[int, str]] = (part,)
             elif form.steady() and _add_all(log, part, form, layouts[0]):
@@ -162,8 +159,6 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
                 lines = accesslog_rows.singly(part, block)
             for number, text in lines:
                 _read_line(log, found, source, form, first + number, text)
-                if log.stays.full:
-                    return form
     return form
 
 
@@ -223,78 +218,93 @@ def _add(log: _Log, line: Line, duration: int) -> None:
     sent = begin + line.before_ns
     for up in line.upstreams:
         name = up.server if up.server != log.server else f"{up.server} (upstream)"
-        called = log.stays.add(
-            Stay(name, sent, sent, sent + up.duration_ns, up.status, interaction, caller=log.server, parent=visit)
-        )
-        if called is not None:
+        # HAProxy waits between its attempts, and its time to connect has all of them.
+        wait = min(up.connect_ns or 0, up.duration_ns) if not line.retries else 0
+        call = Stay(
+            *(name, sent, sent, sent + up.duration_ns, up.status, interaction),
+            caller=log.server, wait_ns=wait, parent=visit,
+        )  # fmt: skip
+        if log.stays.add(call) is not None:
             log.calls[name] += 1
-            # HAProxy waits between its attempts, and its time to connect has all of them.
-            if up.connect_ns is not None and up.connect_ns >= attempts.LONG_NS and not line.retries:
-                log.connects[called] = min(up.connect_ns, up.duration_ns)
         sent += up.duration_ns
 
 
-def _add_all(log: _Log, part: pl.DataFrame, form: Form, layout: Layout) -> bool:
+def _add_all(log: _Log, part: Cut, form: Form, layout: Layout) -> bool:
     """The visits of many lines, as `_add` makes them; False: one of them needs it."""
     try:
         software = accesslog_outcomes.OF[layout.software]
         at_end = form.at_end and not software.at_begin
         rows = accesslog_rows.of(part, software, at_end=at_end, scales=layout.scales)
-    except accesslog_rows.UnusualError:
+    except UnusualError:
         return False
-    if (~rows.asked.str.contains(_ASKED) & rows.ended.status.is_in(_UNASKED)).any():
+    ended = rows.ended
+    if not rows.asked.all() and (~rows.asked & (ended.status.each_number(_is_unasked) == 1)).any():
         return False
-    ended, none = rows.ended, accesslog_rows.NONE
-    interaction = log.names.of_all(rows.asked)
-    address = ended.address.replace(log.server, f"{log.server} (upstream)")
-    server, nobody = (pl.Series([text], dtype=pl.String).new_from_index(0, len(address)) for text in (log.server, None))
+    address = ended.address.renamed(log.server, f"{log.server} (upstream)")
     called = ended.took >= 0
     # Each call follows the visit that made it.
-    own = np.arange(len(called)) + np.cumsum(called) - called
-    calls, sent, first = own[called] + 1, (rows.begin + ended.before)[called], len(log.stays)
-    order = np.argsort(np.concatenate([own, calls]))
-
-    def numbers(visits: ArrayLike, of_calls: ArrayLike) -> NDArray[np.int64]:
-        both = np.broadcast_to(visits, own.shape), np.broadcast_to(of_calls, calls.shape)
-        return np.concatenate(both)[order].astype(np.int64)
-
-    def texts(visits: pl.Series, of_calls: pl.Series) -> pl.Series:
-        return pl.concat([visits, of_calls.filter(pl.Series(called))])[order]
-
-    added = log.stays.add_all(
-        {
-            "sent": numbers(rows.begin, sent),
-            "arrival": numbers(rows.begin, sent),
-            "departure": numbers(rows.begin + rows.duration, sent + ended.took[called]),
-            "drops": numbers(0, 0),
-            "parent": numbers(none, first + own[called]),
-            "bytes_out": numbers(rows.bytes_out, none),
-            "downstream_ns": numbers(np.where(ended.took > 0, ended.took, none), none),
-            "entry": numbers(1, 0),
-        },
-        {
-            "server": texts(server, address),
-            "interaction": texts(interaction, interaction),
-            "caller": texts(nobody, server),
-            "status": texts(ended.status, ended.answer),
-        },
-    )
-    if added is None:
+    own = len(log.stays) + np.arange(len(called)) + np.cumsum(called) - called
+    if not log.stays.add_all([_visits(log.server, rows, own), _calls(log.server, rows, own, called, address)]):
         return False
-    once = np.ones(len(called), dtype=bool) if ended.retries is None else ended.retries == 0
-    slow = (ended.connect[called] >= attempts.LONG_NS) & once[called]
-    waits = np.minimum(ended.connect, ended.took)[called][slow]
-    log.connects.update(zip((first + calls[slow]).tolist(), waits.tolist(), strict=True))
-    log.calls.update(address.drop_nulls().to_list())
-    if ended.flags is not None:
-        for flags, count in ended.flags.to_frame("flags").group_by("flags", maintain_order=True).len().iter_rows():
-            for flag in flags.split(","):
-                log.flags[flag] += count if flag in _FLAGS else 0
+    for server, count in _counted(address).items():
+        log.calls[server] += count
+    for flags, count in _counted(ended.flags).items() if ended.flags is not None else ():
+        for flag in flags.split(","):
+            log.flags[flag] += count if flag in _FLAGS else 0
     log.untimed += rows.untimed
     log.whole = log.whole and not (rows.stamp % units.SECOND).any()
     log.fine = log.fine or bool((rows.stamp % units.MILLISECOND).any())
     log.balancer.add_all(ended, rows.begin)
     return True
+
+
+def _visits(server: str, rows: Rows, own: Ints) -> Many:
+    ended, count = rows.ended, len(own)
+    return Many(
+        {
+            **{"number": own, "request": own, "parent": np.full(count, NONE)},
+            **{"sent": rows.begin, "arrival": rows.begin, "departure": rows.begin + rows.duration},
+            **{"wait": np.zeros(count, np.int64), "bytes_out": rows.bytes_out, "entry": np.ones(count, bool)},
+            "downstream_ns": np.where(ended.took > 0, ended.took, NONE),
+        },
+        {
+            **{"server": Texts.same(server, count), "caller": Texts.same(None, count)},
+            **{"interaction": rows.name, "status": ended.status},
+        },
+    )
+
+
+def _calls(server: str, rows: Rows, own: Ints, called: NDArray[np.bool_], address: Texts) -> Many:
+    ended, above = rows.ended, own[called]
+    sent, took, count = (rows.begin + ended.before)[called], ended.took[called], len(above)
+    once = np.ones(count, bool) if ended.retries is None else ended.retries[called] == 0
+    return Many(
+        {
+            **{"number": above + 1, "request": above, "parent": above},
+            **{"sent": sent, "arrival": sent, "departure": sent + took},
+            "wait": np.where(once, np.minimum(np.maximum(ended.connect[called], 0), took), 0),
+            **{"bytes_out": np.full(count, NONE), "entry": np.zeros(count, bool)},
+            "downstream_ns": np.full(count, NONE),
+        },
+        {
+            **{"server": address[called], "caller": Texts.same(server, count)},
+            **{"interaction": rows.name[called], "status": ended.answer[called]},
+        },
+    )
+
+
+def _is_unasked(status: str | None) -> int:
+    return int(status in _UNASKED)
+
+
+def _counted(texts: Texts) -> dict[str, int]:
+    """How many rows have each text."""
+    counts = np.bincount(texts.numbers, minlength=1)
+    return {
+        text: int(counts[number])
+        for number in np.flatnonzero(counts).tolist()
+        if (text := texts.table.texts[number]) is not None
+    }
 
 
 def _without_durations(source: Source, log: _Log) -> InputError:
@@ -310,7 +320,7 @@ def _without_durations(source: Source, log: _Log) -> InputError:
     )
 
 
-def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
+def _notes(log: _Log, form: Form, source: Source) -> list[str]:
     said = []
     if source.place is None:
         said.append("its server is called server; pass NAME=FILE")
@@ -324,8 +334,7 @@ def _notes(log: _Log, form: Form, source: Source, drops: int) -> list[str]:
         said.append(f"its stamps are good to {good}; a request begins at its stamp less its duration")
     if form.zoneless:
         said.append("its times have no time zone and are taken as UTC")
-    if drops:
-        said.append(attempts.note("connecting to a server behind took", drops))
+    said += log.stays.about_connecting("connecting to a server behind took")
     said += [f"{_FLAGS[flag]}: {count} times" for flag, count in log.flags.most_common() if count]
     said += log.balancer.notes()
     said.append("connection attempts that were lost before this server are not in its log; a packet capture shows them")

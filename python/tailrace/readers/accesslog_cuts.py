@@ -81,7 +81,7 @@ def balancer(line: str) -> Layout | None:
         *((kind[0], "iso", " "), (" ", None, " "), (" ", None, " "), (" ", "address", " ")),
         *((" ", column, " ") for column in columns),
         *((' "', "asked", QUOTED), ('" "', None, QUOTED), ('" ', None, " "), (" ", None, " "), (" ", None, " ")),
-        *((' "', None, QUOTED), ('" "', None, QUOTED), ('" "', None, QUOTED), ('" ', None, " "), (" ", "created", " ")),
+        *((' "', None, QUOTED), ('" "', None, QUOTED), ('" "', None, QUOTED), ('" ', None, " "), (" ", "made", " ")),
     ]
     return _layout("balancer", pieces, ' "', {})
 

@@ -26,11 +26,16 @@ NUMBERS = (
     "retries",
     "ahead",
     "ahead_too",
+    "iso",
+    "made",
 )
+"""Numbers that are not negative: moments and durations are in ns, or in a unit of their log (`Layout.scales`)."""
 TIMERS = ("asking", "waiting", "connecting", "answering", "all")
 """HAProxy's, in milliseconds."""
-TEXTS = (*("asked", "method", "uri", "iso", "day", "time", "created", "address", "address_status", "flags", "state"),)
-COLUMNS = (*NUMBERS, *TIMERS, *TEXTS)
+TEXTS = ("method", "day", "time", "created", "address", "address_status", "flags", "state")
+NAME = "asked"
+"""The name of a request, made from its line, or from its method and `uri`."""
+COLUMNS = (*NUMBERS, *TIMERS, *TEXTS, NAME)
 
 CALLED = {
     "rt": "request_time",
@@ -65,6 +70,8 @@ OF_NGINX = {
 _IN_ANY_PLACE = {"stamp", "duration", "took", "connect", "address", "address_status"}
 """What may follow the combined format; its own fields come first."""
 _DECIMALS = {"stamp", "duration", "took", "connect", "before", "after"}
+_OF_UTC = ("envoy", "traefik", "balancer")
+"""Software whose moments of ISO 8601 are in UTC."""
 LAYOUTS_MAX = 4
 QUOTED, _BARE, _WORD = '"\\', ' "', ' "=:'
 _TOKEN = re.compile(r'(?:([A-Za-z_]\w{0,40})([=:]))?(?:"((?:[^"\\]|\\.)*)"|([^\s"=:][^\s"]*))')
@@ -92,7 +99,7 @@ class Layout:
         self.after += literal
 
     def field(self, kind: str, stop: str, column: str | None = None, *, most: int | None = None) -> None:
-        number = None if column is None else COLUMNS.index(column)
+        number = None if column in (None, "uri") else COLUMNS.index(column or "")
         limit = {} if most is None else {"most": most}
         self.fields.append({"before": self.after, "kind": kind, "column": number, "stop": stop, **limit})
         self.after = ""
@@ -105,13 +112,18 @@ class Layout:
         if column in ("address", "address_status"):
             stop += ", "  # nginx separates several servers by commas, and by colons with spaces
         decimal = column in _DECIMALS and column not in self.scales
-        kind = {"asked": "request", "clock": "clock"}.get(column, "text" if column in TEXTS else "integer")
+        utc = self.software in _OF_UTC
+        kind = {
+            **{"asked": "request", "clock": "clock", "method": "method", "uri": "target"},
+            **{"iso": "iso_utc" if utc else "iso", "made": "iso_utc"},
+        }.get(column, "text" if column in TEXTS else "integer")
         self.field("decimal" if decimal else kind, stop, column, most=most)
 
 
 def plan(layouts: Iterable[Layout]) -> str:
     """The layouts as the engine reads them."""
-    columns = [(name, name in TEXTS) for name in COLUMNS]
+    values = {NAME: "names"} | dict.fromkeys(TEXTS, "texts") | dict.fromkeys(TIMERS, "signed")
+    columns = [(name, values.get(name, "numbers")) for name in COLUMNS]
     cut = [{"fields": one.fields, "after": one.after, "whole": one.whole} for one in layouts]
     return json.dumps({"columns": columns, "layouts": cut})
 

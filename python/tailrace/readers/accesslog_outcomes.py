@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 
 from tailrace import units
 from tailrace.bounds import YEAR_NS
 from tailrace.readers.accesslog_layout import TIMERS
 from tailrace.readers.accesslog_lines import status_of
 from tailrace.readers.accesslog_proxies import ended_by, host_of
-from tailrace.readers.accesslog_rows import (
-    DURATION_MAX_NS,
-    NONE,
-    Numbers,
-    Outcomes,
-    Software,
-    check,
-    each,
-    is_utc,
-    moments,
-    numbers,
-    scaled,
-)
+from tailrace.readers.accesslog_rows import DURATION_MAX_NS, NONE, UNKNOWN, Cut, Outcomes, Software, scaled
 from tailrace.readers.accesslog_servers import moment_of_c
+from tailrace.readers.accesslog_texts import Ints, Table, Texts, check
 
 _TIMER_MAX_MS = YEAR_NS // units.MILLISECOND
 _NAME_MAX, _FLAGS_MAX = 255, 60
@@ -36,29 +25,49 @@ _BELIEVED_MAX_NS = 10**9 * units.MILLISECOND
 
 _CADDYS_MAX_NS = 10**6 * units.SECOND
 """The same for Caddy's."""
-_METHOD = "^[A-Z]{3,20}$"
-_MOMENT_OF_C = r"^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$"
+_METHOD, _PRINTABLE = re.compile("[A-Z]{3,20}"), re.compile("[!-~]*")
+_CODE = re.compile(r"\d*|-", re.ASCII)
+_MOMENT_OF_C = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}", re.ASCII)
 
 
-def _duration(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
-    return scaled(rows["duration"], scales.get("duration", 1))
+_CODES = Table([*map(str, range(1000)), None])
+"""Statuses by their numbers, and none."""
 
 
-def _of_nginx(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
-    took, connect = numbers(rows["took"]), numbers(rows["connect"])
+def _duration(rows: Cut, scales: Mapping[str, int]) -> Ints:
+    return scaled(rows.number("duration"), scales.get("duration", 1))
+
+
+def _status(rows: Cut) -> Texts:
+    """The statuses as they are."""
+    codes = rows.number("status")
+    check((codes < len(_CODES.texts) - 1).all())
+    return Texts(np.where(codes < 0, len(_CODES.texts) - 1, codes), _CODES)
+
+
+def _of_nginx(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
+    took, connect = rows.number("took"), rows.number("connect")
     check((took < DURATION_MAX_NS).all() and (connect < DURATION_MAX_NS).all())
-    called = pl.Series(took >= 0)
-    address = each(rows["address"], lambda text: text or "upstream", pl.String)
-    nothing = np.zeros(rows.height, np.int64)
+    nothing = np.zeros(len(rows), np.int64)
     return Outcomes(
-        status=each(rows["status"], _three_digits, pl.String),
-        address=address.set(~called, None),
+        status=_codes(rows),
+        address=rows.text("address").filled("upstream").where(took >= 0),
         took=took,
         connect=connect,
-        answer=each(rows["address_status"], lambda text: status_of(text or "") or "unknown", pl.String),
+        answer=_answers(rows),
         before=nothing,
         queued=nothing,
     )
+
+
+def _answers(rows: Cut) -> Texts:
+    answers = rows.text("address_status")
+    answers.check_each(_is_code)
+    return answers.each(_or_unknown)
+
+
+def _is_code(text: str | None) -> bool:
+    return _CODE.fullmatch(text or "") is not None
 
 
 def _three_digits(text: str | None) -> str:
@@ -67,88 +76,120 @@ def _three_digits(text: str | None) -> str:
     return status or ""
 
 
-def _timers(rows: pl.DataFrame) -> dict[str, Numbers]:
+def _or_unknown(text: str | None) -> str:
+    return status_of(text or "") or "unknown"
+
+
+def _of_three_digits(text: str | None) -> str:
+    return status_of((text or "").rjust(3, "0")) or "unknown"
+
+
+def _or_abandoned(text: str | None) -> str:
+    return status_of(text or "") or "abandoned"
+
+
+def _or_none(text: str | None) -> str | None:
+    return status_of(text or "")
+
+
+def _timers(rows: Cut) -> dict[str, Ints]:
     """HAProxy's, in ns; negative where the request did not come so far."""
-    check(not any(rows[timer].null_count() or (rows[timer].abs() > _TIMER_MAX_MS).any() for timer in TIMERS))
-    return {timer: rows[timer].to_numpy().astype(np.int64) * units.MILLISECOND for timer in TIMERS}
+    timers = {timer: rows.number(timer) for timer in TIMERS}
+    for column in timers.values():
+        check((column != UNKNOWN).all() and (np.abs(column) <= _TIMER_MAX_MS).all())
+    return {timer: column * units.MILLISECOND for timer, column in timers.items()}
 
 
-def _of_haproxy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+def _of_timers(rows: Cut, scales: Mapping[str, int]) -> Ints:
+    return _timers(rows)["all"]
+
+
+def _of_haproxy(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     timers = _timers(rows)
     queued = np.maximum(timers["waiting"], 0)
     before = np.maximum(timers["asking"], 0) + queued
-    connecting, answered = timers["connecting"], pl.Series(timers["answering"] >= 0)
-    check(each(rows["state"], lambda text: len(text or "") == 4, pl.Boolean).all())
-    without = each(rows["state"], lambda text: "timeout" if text and text[0] in "sS" else "unknown", pl.String)
-    codes = each(rows["status"], lambda text: status_of(text or ""), pl.String)
-    has_server = each(rows["address"], _has_server, pl.Boolean).to_numpy()
+    connecting, answered = timers["connecting"], timers["answering"] >= 0
+    rows.text("state").check_each(_is_state)
+    without = rows.text("state").each(_without_answer)
+    codes = _status(rows).each(_or_none)
+    has_server = rows.text("address").each_number(_has_server) == 1
     called = has_server & (timers["waiting"] >= 0) & (duration >= before)
     return Outcomes(
-        status=codes.fill_null("abandoned"),
-        address=rows["address"].cast(pl.String).set(pl.Series(~called), None),
+        status=codes.filled("abandoned"),
+        address=rows.text("address").where(called),
         took=np.where(called, duration - before, NONE),
         connect=np.where(connecting >= 0, connecting, NONE),
-        answer=codes.fill_null("unknown").zip_with(answered, without),
+        answer=codes.filled("unknown").where(answered, without),
         before=before,
         queued=queued,
-        retries=numbers(rows["retries"]),
-        ahead=numbers(rows["ahead"]) + numbers(rows["ahead_too"]),
+        retries=rows.number("retries"),
+        ahead=rows.number("ahead") + rows.number("ahead_too"),
     )
 
 
-def _has_server(text: str | None) -> bool:
+def _is_state(text: str | None) -> bool:
+    return len(text or "") == 4
+
+
+def _without_answer(state: str | None) -> str:
+    return "timeout" if state and state[0] in "sS" else "unknown"
+
+
+def _has_server(text: str | None) -> int:
     backend, _, server = (text or "").partition("/")
     check(0 < len(backend) <= _NAME_MAX and 0 < len(server) <= _NAME_MAX)
-    return server != "<NOSRV>"
+    return int(server != "<NOSRV>")
 
 
-def _needed(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
+def _needed(rows: Cut, scales: Mapping[str, int]) -> Ints:
     """The same where a line without a duration is damaged."""
-    check(not rows["duration"].null_count() and is_utc(rows["iso"]))
+    check((rows.number("duration") >= 0).all() and (rows.number("iso") >= 0).all())
     return _duration(rows, scales)
 
 
-def _of_envoy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+def _of_envoy(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     """Its flags say what became of a request without a response of the server behind."""
     for column in ("status", "bytes"):
-        check(not rows[column].null_count())
-    check(rows["received"].null_count() in (0, rows.height) and rows["status"].is_between(0, 999).all())
-    numbers(rows["received"])
+        check((rows.number(column) >= 0).all())
+    known = rows.number("received") >= 0
+    check(known.all() or not known.any())
+    check((rows.number("status") <= 999).all())
     check((duration < _BELIEVED_MAX_NS).all())
-    flags = rows["flags"].cast(pl.String).fill_null("-")
-    check(flags.str.len_bytes().is_between(1, _FLAGS_MAX).all())
-    code = rows["status"].cast(pl.String)
-    ends = each(flags, lambda flags: ended_by(flags or ""), pl.String)
-    known = each(code, lambda code: status_of((code or "").rjust(3, "0")), pl.String).fill_null("unknown")
-    status = ends.fill_null("abandoned").zip_with(code == "0", known)
-    address = each(rows["address"], host_of, pl.String)
-    service = scaled(rows["took"], scales.get("took", 1))
+    flags = rows.text("flags").filled("-")
+    flags.check_each(_is_of_flags)
+    ends = flags.each(_ended_by)
+    status = ends.filled("abandoned").where(rows.number("status") == 0, _status(rows).each(_of_three_digits))
+    address = rows.text("address").each(host_of)
+    service = scaled(rows.number("took"), scales.get("took", 1))
     took = np.where(service == NONE, duration, np.minimum(service, duration))
-    return _called(status, address, took, ends.zip_with(ends.is_not_null(), status), flags=flags)
+    return _called(status, address, took, ends.where(ends.known, status), flags=flags)
 
 
-def _called(
-    status: pl.Series, address: pl.Series, took: Numbers, answer: pl.Series, *, flags: pl.Series | None = None
-) -> Outcomes:
+def _is_of_flags(text: str | None) -> bool:
+    return 1 <= len((text or "").encode()) <= _FLAGS_MAX
+
+
+def _ended_by(flags: str | None) -> str | None:
+    return ended_by(flags or "")
+
+
+def _called(status: Texts, address: Texts, took: Ints, answer: Texts, *, flags: Texts | None = None) -> Outcomes:
     """Outcomes with a call where there is an address, at the begin of the request."""
-    nothing = np.zeros(len(status), dtype=np.int64)
-    took = np.where(address.is_null().to_numpy(), NONE, took)
+    nothing = np.zeros(len(took), dtype=np.int64)
+    took = np.where(address.known, took, NONE)
     return Outcomes(status, address, took, nothing + NONE, answer, nothing, nothing, flags)
 
 
-def _of_traefik(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
-    status = each(rows["status"], lambda code: status_of(code or "") or "abandoned", pl.String)
-    took = numbers(rows["took"])
-    called = pl.Series((took != NONE) & (took <= duration))
-    address = each(rows["address"], host_of, pl.String).set(~called, None)
-    answer = each(rows["address_status"], lambda code: status_of(code or "") or "unknown", pl.String)
-    return _called(status, address, took, answer)
+def _of_traefik(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
+    took = rows.number("took")
+    address = rows.text("address").each(host_of).where((took != NONE) & (took <= duration))
+    return _called(_status(rows).each(_or_abandoned), address, took, _answers(rows))
 
 
-def _of_traefik_text(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
-    check((numbers(rows["received"]) != NONE).all())
-    status = each(rows["status"], _code, pl.String)
-    return _called(status, each(rows["address"], host_of, pl.String), duration, status)
+def _of_traefik_text(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
+    check((rows.number("received") != NONE).all())
+    status = _status(rows).each(_code)
+    return _called(status, rows.text("address").each(host_of), duration, status)
 
 
 def _code(text: str | None) -> str:
@@ -158,106 +199,118 @@ def _code(text: str | None) -> str:
     return _three_digits(text)
 
 
-def _of_balancer(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
-    status, answer = (each(rows[column], _code, pl.String) for column in ("status", "address_status"))
-    check(not rows["bytes"].null_count() and (numbers(rows["received"]) != NONE).all())
-    address = each(rows["address"], lambda text: None if text in ("-", None) else text, pl.String)
-    called = _called(status, address, numbers(rows["took"]), answer)
-    return replace(called, before=numbers(rows["before"]))
+def _of_balancer(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
+    status, answer = _status(rows).each(_code), rows.text("address_status").each(_code)
+    check((rows.number("bytes") >= 0).all() and (rows.number("received") >= 0).all())
+    called = _called(status, rows.text("address").each(_unless_dash), rows.number("took"), answer)
+    return replace(called, before=rows.number("before"))
 
 
-def _of_balancers_times(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
+def _unless_dash(text: str | None) -> str | None:
+    return None if text == "-" else text
+
+
+def _of_balancers_times(rows: Cut, scales: Mapping[str, int]) -> Ints:
     """The sum of the three times, and at least the time since the request was created."""
-    parts = [numbers(rows[column]) for column in ("before", "took", "after")]
+    parts = [rows.number(column) for column in ("before", "took", "after")]
     check(all((part != NONE).all() and (part < DURATION_MAX_NS).all() for part in parts))
-    check(is_utc(rows["created"]) and is_utc(rows["iso"]))
-    created, end = (moments(rows[column]) for column in ("created", "iso"))
-    since: Numbers = end.to_numpy() - created.to_numpy()
-    whole: Numbers = np.maximum(parts[0] + parts[1] + parts[2], np.where(since >= 0, since, 0))
+    created, end = rows.number("made"), rows.number("iso")
+    check((created >= 0).all() and (end >= 0).all())
+    whole: Ints = np.maximum(parts[0] + parts[1] + parts[2], np.maximum(end - created, 0))
     return whole
 
 
-def _of_w3cs_times(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
-    check(not rows["duration"].null_count())
+def _of_w3cs_times(rows: Cut, scales: Mapping[str, int]) -> Ints:
+    check((rows.number("duration") >= 0).all())
     return _duration(rows, scales)
 
 
-def _of_w3c(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+def _of_w3c(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     check((duration < _BELIEVED_MAX_NS).all())
-    status = each(rows["status"], lambda code: status_of(code or "") or "abandoned", pl.String)
-    return _alone(status, duration)
+    return _alone(_status(rows).each(_or_abandoned))
 
 
-def _alone(status: pl.Series, duration: Numbers) -> Outcomes:
+def _alone(status: Texts) -> Outcomes:
     """Outcomes of requests whose log says nothing of servers behind."""
-    nobody = pl.Series([None], dtype=pl.String).new_from_index(0, len(status))
-    return _called(status, nobody, duration, nobody)
+    nobody = Texts.same(None, len(status.numbers))
+    return _called(status, nobody, np.full(len(status.numbers), NONE), nobody)
 
 
-def _codes(rows: pl.DataFrame) -> pl.Series:
-    return each(rows["status"], _three_digits, pl.String)
+def _codes(rows: Cut) -> Texts:
+    return _status(rows).each(_three_digits)
 
 
-def _check_texts(column: pl.Series, form: str) -> None:
-    check(not column.null_count() and column.cast(pl.String).str.contains(form).all())
-
-
-def _milliseconds(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
+def _milliseconds(rows: Cut, scales: Mapping[str, int]) -> Ints:
     """Of milliseconds with decimals, which the engine took for seconds."""
-    values = numbers(rows["duration"])
-    check(not rows["duration"].null_count() and not (values % 1000).any())
+    values = rows.number("duration")
+    check((values >= 0).all() and not (values % 1000).any())
     return values // 1000
 
 
-def _of_program(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+def _of_program(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     """Lines of uWSGI, lograge and PHP-FPM."""
     check((duration < _BELIEVED_MAX_NS).all())
-    _check_texts(rows["method"], _METHOD)
-    check(rows["uri"].cast(pl.String).is_not_null().all())
-    return _alone(_codes(rows), duration)
+    rows.text("method").check_each(_is_method)
+    return _alone(_codes(rows))
 
 
-def _of_uwsgi(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+def _is_method(text: str | None) -> bool:
+    return _METHOD.fullmatch(text or "") is not None
+
+
+def _of_uwsgi(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     for column in ("received", "bytes", "duration"):
-        check((numbers(rows[column]) != NONE).all())
-    check((rows["duration"] < 10**9).all())
+        check((rows.number(column) != NONE).all())
+    check((rows.number("duration") < 10**9).all())
     return _of_program(rows, duration, scales)
 
 
-def _of_uwsgis_stamps(rows: pl.DataFrame) -> Numbers:
-    _check_texts(rows["created"], _MOMENT_OF_C)
-    stamps = each(rows["created"], lambda text: moment_of_c(text or ""), pl.Int64)
-    check(not stamps.null_count())
-    return stamps.to_numpy().astype(np.int64)
+def _of_uwsgis_stamps(rows: Cut) -> Ints:
+    return rows.text("created").each_number(_moment_of_c)
 
 
-def _of_rails(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
+def _moment_of_c(text: str | None) -> int:
+    check(_MOMENT_OF_C.fullmatch(text or ""))
+    moment = moment_of_c(text or "")
+    check(moment is not None)
+    return moment or 0
+
+
+def _of_rails(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     """Rails itself names no request in the line that has its duration."""
-    if rows["method"].null_count() == rows.height:
+    if not rows.has("method"):
         check((duration < _BELIEVED_MAX_NS).all())
-        return _alone(_codes(rows), duration)
-    _check_texts(rows["uri"], "^[^?#]+$")
+        return _alone(_codes(rows))
     return _of_program(rows, duration, scales)
 
 
-def _of_php(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
-    _check_texts(rows["state"], ".")
-    check(rows["flags"].null_count() in (0, rows.height) and not (rows["flags"].cast(pl.String) == "").any())
+def _of_php(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
+    rows.text("state").check_each(bool)
+    known = rows.text("flags").known
+    check(known.all() or not known.any())
+    rows.text("flags").check_each(_is_not_empty)
     return _of_program(rows, duration, scales)
 
 
-def _of_caddy(rows: pl.DataFrame, duration: Numbers, scales: Mapping[str, int]) -> Outcomes:
-    check((duration < _CADDYS_MAX_NS).all() and not rows["stamp"].null_count() and not rows["bytes"].null_count())
-    check(not rows["status"].null_count())
-    _check_texts(rows["method"], "^[!-~]*$")
-    _check_texts(rows["uri"], r"^[^\x00-\x1f]*$")
-    status = each(rows["status"], lambda code: status_of(code or "") or "abandoned", pl.String)
-    return _alone(status, duration)
+def _is_not_empty(text: str | None) -> bool:
+    return text != ""
+
+
+def _of_caddy(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
+    check((duration < _CADDYS_MAX_NS).all())
+    for column in ("stamp", "bytes", "status"):
+        check((rows.number(column) >= 0).all())
+    rows.text("method").check_each(_is_printable)
+    return _alone(_status(rows).each(_or_abandoned))
+
+
+def _is_printable(text: str | None) -> bool:
+    return text is not None and _PRINTABLE.fullmatch(text) is not None
 
 
 OF = {
     "nginx": Software(_duration, _of_nginx),
-    "haproxy": Software(lambda rows, scales: _timers(rows)["all"], _of_haproxy),
+    "haproxy": Software(_of_timers, _of_haproxy),
     "envoy": Software(_needed, _of_envoy, at_begin=True),
     "traefik": Software(_needed, _of_traefik, at_begin=True),
     "traefik text": Software(_duration, _of_traefik_text),

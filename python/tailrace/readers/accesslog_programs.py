@@ -63,7 +63,7 @@ def rails(line: str) -> Layout | None:
         return None
     layout = Layout(whole=False, software="rails")
     layout.text(stamp[1])
-    layout.field("text", "", "iso", most=len(stamp[2]))
+    layout.field("iso_local", "", "iso", most=len(stamp[2]))
     layout.field("until", "", most=300)
     if _COMPLETED.match(line, stamp.end()):
         for literal, column, stop in (("Completed ", "status", " "), (" ", None, ""), ("in ", "duration", "m")):
@@ -84,7 +84,11 @@ def _with_pairs(layout: Layout, line: str, at: int) -> Layout | None:
     used = set[str]()
     while "duration" not in used and (pair := _PAIR.match(line, at)) is not None and pair[1] not in used:
         layout.text(f" {pair[1]}=")
-        layout.value(_OF_LOGRAGE.get(pair[1]), " =", 2000)
+        column = _OF_LOGRAGE.get(pair[1])
+        if column == "uri":
+            layout.field("path", " =", column, most=2000)
+        else:
+            layout.value(column, " =", 2000)
         used.add(pair[1])
         at = pair.end()
     return layout if used >= _OF_LOGRAGE.keys() and "method" not in used else None

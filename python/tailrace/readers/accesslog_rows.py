@@ -5,6 +5,7 @@ Whatever is unusual goes to the slow reader, which gives the same visits for the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,36 +16,90 @@ from numpy.typing import NDArray
 
 from tailrace import _core, units
 from tailrace.bounds import LATEST_NS, LINE
+from tailrace.readers.accesslog_layout import NAME, TEXTS, TIMERS
+from tailrace.readers.accesslog_texts import Ints, Table, Texts, check
+from tailrace.readers.naming import Names
 
-Numbers = NDArray[np.int64]
 RUN_MIN = 50
 """Fewer lines in a row are read one by one; columns of so few would cost more."""
-NONE = -1
+NONE, UNKNOWN = -1, -(1 << 63)
+"""No number, and none of a column with negative numbers (crates/core/src/lines/sheet.rs)."""
 DURATION_MAX_NS = 10**8 * units.SECOND
 
 
-class UnusualError(Exception):
-    """One of these lines needs the slow reader."""
+@dataclass(frozen=True)
+class Cut:
+    """The columns of lines that have a layout."""
+
+    lines: Ints
+    """Their numbers in the block, from 0."""
+    columns: Mapping[str, Ints]
+    tables: Mapping[str, Table]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def number(self, name: str) -> Ints:
+        """A column of numbers; none, if no layout has it."""
+        nothing = UNKNOWN if name in TIMERS else NONE
+        column = self.columns.get(name)
+        return np.full(len(self), nothing) if column is None else column
+
+    def has(self, name: str) -> bool:
+        """Whether any line has a value in this column."""
+        return name in self.columns and bool((self.columns[name] > (0 if name in TEXTS else NONE)).any())
+
+    def text(self, name: str) -> Texts:
+        """A column of texts, or the names of the requests."""
+        column = self.columns.get(name)
+        if column is None:
+            return Texts.same(None, len(self))
+        return Texts(column + (1 if name == NAME else 0), self.tables[name])
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Cut:
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return Cut(self.lines[rows], columns, self.tables)
+
+
+class Cutter:
+    """Cuts blocks of lines into columns."""
+
+    def __init__(self, plan: str, names: Names) -> None:
+        self._cutter, self._names = _core.LineCutter(plan), names
+        self._tables = {name: Table([None]) for name in (*TEXTS, NAME)}
+
+    def cut(self, block: bytes) -> Cut:
+        rows = pl.DataFrame(self._cutter.cut(block, self._names.engine))
+        columns = {column.name: column.to_numpy() for column in rows}
+        lines = columns.pop("line").astype(np.int64)
+        for name in TEXTS:
+            if name in columns:
+                table = self._tables[name].texts
+                table += self._cutter.texts(name, len(table))
+        if NAME in columns:
+            table = self._tables[NAME].texts
+            table += self._names.listed(len(table) - 1)
+        return Cut(lines, columns, self._tables)
 
 
 @dataclass(frozen=True)
 class Outcomes:
     """How the requests ended, and the only call of each to a server behind."""
 
-    status: pl.Series
-    address: pl.Series
-    """The server that was called; null: none."""
-    took: Numbers
-    connect: Numbers
-    answer: pl.Series
+    status: Texts
+    address: Texts
+    """The server that was called; None: none."""
+    took: Ints
+    connect: Ints
+    answer: Texts
     """The status of its answer."""
-    before: Numbers
-    queued: Numbers
-    flags: pl.Series | None = None
+    before: Ints
+    queued: Ints
+    flags: Texts | None = None
     """Envoy's."""
-    retries: Numbers | None = None
+    retries: Ints | None = None
     """HAProxy's, with how many requests left its queue before each."""
-    ahead: Numbers | None = None
+    ahead: Ints | None = None
 
 
 @dataclass(frozen=True)
@@ -52,11 +107,11 @@ class Software:
     """What the columns of the lines of a program mean: the duration in ns, `NONE` where there is none; and the
     outcomes of lines with these durations."""
 
-    duration: Callable[[pl.DataFrame, Mapping[str, int]], Numbers]
-    outcomes: Callable[[pl.DataFrame, Numbers, Mapping[str, int]], Outcomes]
+    duration: Callable[[Cut, Mapping[str, int]], Ints]
+    outcomes: Callable[[Cut, Ints, Mapping[str, int]], Outcomes]
     at_begin: bool = False
     """Its lines are stamped at the begin of a request, whatever others of the same form are."""
-    stamp: Callable[[pl.DataFrame], Numbers] | None = None
+    stamp: Callable[[Cut], Ints] | None = None
     """The stamps, where the usual columns do not have them."""
 
 
@@ -64,38 +119,42 @@ class Software:
 class Rows:
     """Lines with a duration, in nanoseconds since the Unix epoch and nanoseconds; `NONE` is unknown."""
 
-    begin: Numbers
-    duration: Numbers
-    stamp: Numbers
-    asked: pl.Series
-    """Method, a space, and path."""
-    bytes_out: Numbers
+    begin: Ints
+    duration: Ints
+    stamp: Ints
+    name: Texts
+    """Those of the interactions."""
+    asked: NDArray[np.bool_]
+    """Whether the line has a method."""
+    bytes_out: Ints
     ended: Outcomes
     untimed: int
 
 
-def parts(block: bytes, plan: str) -> Iterator[pl.DataFrame | tuple[int, str]]:
-    """In their order: the columns of lines that have a layout, and each other line with its number, from 0. A plan
-    without layouts gives each line."""
-    rows = pl.DataFrame(_core.cut_lines(block, plan))
-    if rows.height == block.count(b"\n") + 1:
+def parts(block: bytes, cutter: Cutter | None) -> Iterator[Cut | tuple[int, str]]:
+    """In their order: the columns of lines that have a layout, and each other line with its number, from 0. Without a
+    cutter, each line."""
+    if cutter is None:
+        yield from _singly(block.split(b"\n"), 0)
+        return
+    rows = cutter.cut(block)
+    if len(rows) == block.count(b"\n") + 1:
         yield rows
         return
     lines, done = block.split(b"\n"), 0
-    numbers = rows["line"].to_numpy().astype(np.int64)
-    edges = [0, *(np.flatnonzero(np.diff(numbers) > 1) + 1).tolist(), rows.height]
+    edges = [0, *(np.flatnonzero(np.diff(rows.lines) > 1) + 1).tolist(), len(rows)]
     for first, end in pairwise(edges):
         if end - first >= RUN_MIN:
-            line = int(numbers[first])
+            line = int(rows.lines[first])
             yield from _singly(lines[done:line], done)
             yield rows[first:end]
             done = line + end - first
     yield from _singly(lines[done:], done)
 
 
-def singly(rows: pl.DataFrame, block: bytes) -> Iterator[tuple[int, str]]:
+def singly(rows: Cut, block: bytes) -> Iterator[tuple[int, str]]:
     """The lines of these rows, one by one."""
-    first, last = rows["line"][0], rows["line"][-1]
+    first, last = int(rows.lines[0]), int(rows.lines[-1])
     return _singly(block.split(b"\n")[first : last + 1], first)
 
 
@@ -105,90 +164,67 @@ def _singly(lines: list[bytes], first: int) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def of(rows: pl.DataFrame, software: Software, *, at_end: bool, scales: Mapping[str, int]) -> Rows:
+def of(rows: Cut, software: Software, *, at_end: bool, scales: Mapping[str, int]) -> Rows:
     """The lines' values. Raises UnusualError."""
-    whole = software.duration(rows, scales)
-    timed = pl.Series(whole >= 0)
-    untimed, rows, duration = int((~timed).sum()), rows.filter(timed), whole[timed.to_numpy()]
+    duration, timed = software.duration(rows, scales), None
+    if (duration < 0).any():
+        timed = duration >= 0
+        rows, duration = rows[timed], duration[timed]
     check((duration < DURATION_MAX_NS).all())
     stamp = _stamps(rows, scales) if software.stamp is None else software.stamp(rows)
     return Rows(
         begin=stamp - duration if at_end else stamp,
         duration=duration,
         stamp=stamp,
+        name=rows.text(NAME),
         asked=_asked(rows),
-        bytes_out=numbers(rows["bytes"]),
+        bytes_out=rows.number("bytes"),
         ended=software.outcomes(rows, duration, scales),
-        untimed=untimed,
+        untimed=0 if timed is None else int((~timed).sum()),
     )
 
 
-def check(usual: object) -> None:
-    if not usual:
-        raise UnusualError
+def _asked(rows: Cut) -> NDArray[np.bool_]:
+    if "method" in rows.columns:
+        return np.equal(rows.text("method").each_number(_is_method), 1)
+    return np.not_equal(rows.number(NAME), NONE)
 
 
-def numbers(column: pl.Series) -> Numbers:
-    """Numbers of which none is negative, with `NONE` for null."""
-    check(not (column < 0).any())
-    return column.fill_null(NONE).to_numpy().astype(np.int64)
+def _is_method(text: str | None) -> int:
+    return int(text is not None and text[:1].isascii() and text[:1].isalpha())
 
 
-def scaled(column: pl.Series, scale: int) -> Numbers:
-    values = numbers(column)
-    check((values <= LATEST_NS // scale).all())
-    return np.where(values < 0, NONE, values * scale)
+def scaled(column: Ints, scale: int) -> Ints:
+    if scale == 1:
+        return column
+    check((column <= LATEST_NS // scale).all())
+    return np.where(column < 0, NONE, column * scale)
 
 
-def _stamps(rows: pl.DataFrame, scales: Mapping[str, int]) -> Numbers:
-    iso = rows["iso"].cast(pl.String)
-    if rows["day"].null_count() < rows.height:
-        day, time = (rows[name].cast(pl.String) for name in ("day", "time"))
-        check((day.str.contains(_DAY) & time.str.contains(_TIME)).all())
-        iso = day + "T" + time + "Z"
-    stamps = pl.Series(scaled(rows["stamp"], scales.get("stamp", 1)))
-    found = pl.DataFrame({"stamp": stamps.set(stamps < 0, None), "iso": moments(iso), "clock": rows["clock"]})
-    merged = found.select(pl.coalesce("stamp", "iso", "clock")).to_series()
-    check(not merged.null_count())
-    return merged.to_numpy().astype(np.int64)
+def _stamps(rows: Cut, scales: Mapping[str, int]) -> Ints:
+    stamps = scaled(rows.number("stamp"), scales.get("stamp", 1))
+    others = [rows.columns[name] for name in ("iso", "clock") if name in rows.columns]
+    if rows.has("day"):
+        day, time = rows.text("day").each_number(_day), rows.text("time").each_number(_time)
+        others.insert(0, day + time)
+    for other in others:
+        stamps = np.where(stamps < 0, other, stamps)
+    check((stamps >= 0).all())
+    return stamps
 
 
-def is_utc(column: pl.Series) -> bool:
-    """Whether all are moments like `2026-11-20T16:49:00.310Z`."""
-    return not column.null_count() and bool(column.cast(pl.String).str.contains(_UTC).all())
+def _day(text: str | None) -> int:
+    check(text is not None and _DAY.fullmatch(text))
+    return units.parse_moment(f"{text}T00:00:00Z")
 
 
-def moments(column: pl.Series) -> pl.Series:
-    """The moments of ISO 8601 texts in ns since the Unix epoch; null of null."""
-    texts = column.cast(pl.String)
-    if not texts.null_count() and texts.str.contains(_LOCAL).all():
-        texts = texts.str.replace(" ", "T", literal=True).str.replace(",", ".", literal=True) + "Z"
-    if is_utc(texts):
-        return texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ", time_unit="ns", strict=False).cast(pl.Int64)
-    return each(texts, lambda text: None if text is None else units.parse_moment(text), pl.Int64)
+def _time(text: str | None) -> int:
+    match = _TIME.fullmatch(text or "")
+    check(match)
+    hours, minutes, seconds = map(int, match.groups() if match else ())
+    check(hours < 24 and minutes < 60 and seconds < 60)
+    return (hours * 3600 + minutes * 60 + seconds) * units.SECOND
 
 
-_DAY, _TIME = r"^(?:19[789]|20\d|21\d)\d-\d\d-\d\d$", r"^\d\d:\d\d:\d\d$"
-_UTC = r"^(?:19[789]|20\d|21\d)\d-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{1,9})?Z$"
-_LOCAL = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3,6}$"
-"""Moments in the years of which nanoseconds fit, in UTC."""
-
-
-def each(column: pl.Series, of: Callable[[str | None], object], dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
-    """A function of each different value."""
-    texts = column.cast(pl.String)
-    different = texts.unique(maintain_order=True)
-    try:
-        values = pl.Series([of(text) for text in different], dtype=dtype)
-    except (ValueError, TypeError, OverflowError) as error:  # the last two: a moment that does not fit
-        raise UnusualError from error
-    return texts.replace_strict(different, values, return_dtype=dtype)
-
-
-def _asked(rows: pl.DataFrame) -> pl.Series:
-    asked = pl.col("asked").cast(pl.String)
-    method = pl.coalesce(pl.col("method").cast(pl.String), asked.str.extract(r"^(\S*) "), pl.lit(""))
-    path = pl.col("uri").cast(pl.String).str.slice(0, 1000).str.extract(r"^([^?#]*)")
-    target = pl.coalesce(path, asked.str.extract(r"^\S* (.*)$"), pl.lit(""))
-    separate = rows["method"].null_count() + rows["uri"].null_count() < 2 * rows.height
-    return rows.select(pl.concat_str(method, pl.lit(" "), target) if separate else asked.fill_null(" ")).to_series()
+_DAY, _TIME = re.compile(r"(?:19[789]|20\d|21\d)\d-\d\d-\d\d", re.ASCII), re.compile(r"(\d\d):(\d\d):(\d\d)", re.ASCII)
+"""Days in the years of which nanoseconds fit."""

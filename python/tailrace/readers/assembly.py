@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from tailrace import topology as topology_file
-from tailrace.dataset import COUNTED, TABLES, Dataset, Writer, scan, tables
+from tailrace.dataset import COUNTED, TABLES, Dataset, Writer, tables
+from tailrace.dataset.merging import written as parts
 from tailrace.errors import UsageError, cannot_write
 from tailrace.readers import carried, disagreements, failures, logged, outliers
 from tailrace.readers.source import Found, Frames, Source
@@ -146,14 +147,15 @@ def _without_broken_chains(visits: Frames, found: Found, elsewhere: Sequence[str
 
 def _there(writer: Writer) -> tuple[int, list[str], list[str]]:
     """The first number that no visit and no request has, and the servers that have visits, and requests."""
-    first, servers = 0, list[list[str]]()
+    first, servers = 0, list[set[str]]()
     for table, number in (("visits", "visit"), ("requests", "request")):
-        servers.append([])
+        servers.append(set())
         if (written := writer.folder / TABLES[table].file).exists():
-            there = scan(written).select(pl.col(number).max(), pl.col("server").unique().cast(pl.String).implode())
-            last, servers[-1] = there.collect().row(0)
-            first = max(first, (last or 0) + 1)
-    return first, servers[0], servers[1]
+            for part in parts(written):  # Polars would have whole columns in memory.
+                there = part.select(pl.col(number).max(), pl.col("server").unique().cast(pl.String).implode())
+                last, names = there.collect().row(0)
+                first, servers[-1] = max(first, (last or 0) + 1), servers[-1] | set(names)
+    return first, sorted(servers[0]), sorted(servers[1])
 
 
 def _beside(writer: Writer, kind: str, found: Found, known: Collection[str]) -> bool:

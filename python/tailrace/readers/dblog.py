@@ -29,6 +29,7 @@ from tailrace.readers.elements import moment
 from tailrace.readers.layout import fields
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
+from tailrace.readers.spills import Scratch
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Server, Topology
 
@@ -131,7 +132,7 @@ def _entries(lines: Iterable[str]) -> Iterator[str]:
 
 
 def read(source: Source) -> Found:
-    found, stays, names, name = Found(), Stays(), Names(), source.path.name
+    found, stays, names, name = Found(), Stays(Scratch(source.scratch)), Names(), source.path.name
     head = text_head(source.head()) or ""
     mysql = bool(_QUERY_TIME.search(head))
     server = source.place or ("mysql" if mysql else "postgresql")
@@ -150,8 +151,6 @@ def read(source: Source) -> Found:
                 entry=True,
             )
         )
-        if stays.full:
-            break
     all_logged = shortest is not None and shortest < _THRESHOLD_NS and not told.thresholds
     stays.into(found, name, visits=all_logged)
     found.missing = logged.by_durations(*stays.parts()) if all_logged else ""

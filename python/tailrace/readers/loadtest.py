@@ -17,12 +17,12 @@ import numpy as np
 from tailrace import units
 from tailrace.bounds import UNDATED_NS
 from tailrace.errors import InputError
-from tailrace.readers import attempts
 from tailrace.readers.loadtests import form_of
 from tailrace.readers.loadtests.closed_loop import ClosedLoop, closed_loop
 from tailrace.readers.loadtests.sent import Form, Sent, authority
 from tailrace.readers.naming import Names, words_of
 from tailrace.readers.source import Found, Source
+from tailrace.readers.spills import Scratch
 from tailrace.readers.stays import Stay, Stays
 from tailrace.topology import Server, Topology
 
@@ -38,11 +38,10 @@ def together(source: Source) -> str:
 class _Test:
     """The requests of all files."""
 
-    def __init__(self) -> None:
-        self.stays = Stays()
+    def __init__(self, scratch: Scratch) -> None:
+        self.stays = Stays(scratch)
         self.names = Names()
         self.servers: set[str] = set()
-        self.connects: dict[int, int] = {}
         self.whole = True
         self.connecting = False
         """A file contains how long connecting took."""
@@ -53,18 +52,18 @@ class _Test:
         name = self.names.of(sent.method or "GET", sent.url) if sent.url and not sent.label else words_of(sent.label)
         end = sent.begin + sent.duration
         self.whole = self.whole and 0 in (sent.begin % units.SECOND, end % units.SECOND)
-        stay = Stay(server, sent.begin, sent.begin, end, sent.status, name, entry=True, bytes_out=sent.bytes_in)
-        visit = self.stays.add(stay)
-        if visit is None:
+        stay = Stay(
+            *(server, sent.begin, sent.begin, end, sent.status, name),
+            wait_ns=connect or 0, entry=True, bytes_out=sent.bytes_in,
+        )  # fmt: skip
+        if self.stays.add(stay) is None:
             return
         self.servers.add(server)
         self.connecting = self.connecting or connect is not None
-        if connect is not None and connect >= attempts.LONG_NS:
-            self.connects[visit] = connect
 
 
 def read(sources: Sequence[Source]) -> Found:
-    found, test = Found(), _Test()
+    found, test = Found(), _Test(Scratch(sources[0].scratch))
     for source in sources:
         form = form_of(source.head())
         if form is None:
@@ -74,12 +73,10 @@ def read(sources: Sequence[Source]) -> Found:
     name = sources[0].path.name
     if not len(test.stays):
         raise InputError(sources[0].path, "there is no request in it that can be read", _MORE)
-    drops = test.stays.lost_attempts(test.connects)
     test.stays.into(found, name, visits=False)
     found.topology = Topology(servers=tuple(Server(name=server) for server in sorted(test.servers)))
     found.attempts = "indirectly" if test.connecting else "by response times alone"
-    if drops:
-        found.notes.append(f"{name}: {attempts.note('connecting took', drops)}")
+    found.notes += [f"{name}: {note}" for note in test.stays.about_connecting("connecting took")]
     if test.whole:
         found.notes.append(
             f"{name}: its stamps are whole seconds, so response times are known and the order of requests is not"
@@ -103,8 +100,6 @@ def _read(source: Source, found: Found, form: Form, test: _Test) -> ClosedLoop |
         begins.append(sent.begin)
         ends.append(sent.begin + sent.duration)
         clients.append(numbers.setdefault(sent.client, len(numbers)) if sent.client else -1)
-        if test.stays.full:
-            break
     known = np.array(clients, dtype=np.int64)
     by_client = known if len(known) and known.min() >= 0 else None
     return closed_loop(np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64), by_client)

@@ -11,7 +11,6 @@ correction, the requests of two hours would be in one, and each queue twice as l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,8 @@ _BEFORE = 3
 """Lines before a step of which two or more are ahead of it."""
 _GAP_MOST = 60 * SECOND
 """How much longer than an hour nothing is logged where a clock is set forward, in a log that has lines each minute."""
+_GAPS_MOST = 1 << 14
+"""With so many gaps, none of them is that of a clock."""
 Times = NDArray[np.int64]
 
 
@@ -35,38 +36,107 @@ Times = NDArray[np.int64]
 class Found:
     """What the ends of all lines show."""
 
-    later: NDArray[np.bool_]
-    """Lines whose clock had been set back by an hour; none where it was not, or where that is not clear."""
+    later: tuple[tuple[int, int | None], ...] = ()
+    """Numbers of lines whose clock had been set back by an hour, from the first until before the last (None: to the
+    end); none where it was not, or where that is not clear."""
     notes: tuple[str, ...] = ()
     disordered: bool = False
     """Times go back by half an hour or more, in another way: how the lines follow each other is unknown."""
 
 
-def examine(ends: Times, parts: list[int]) -> Found:
-    """What the ends of lines without a time zone show, in ns since the Unix epoch; `parts` has the index of the first
-    line of each file."""
-    later = np.zeros(len(ends), dtype=bool)
-    files = list(pairwise([*parts, len(ends)]))
-    for first, last in files:
-        steps = _steps(ends[first:last])
-        if not steps:
-            continue
-        at = first + steps[0]
-        top, back = int(ends[max(at - _BEFORE, first) : at].max()), int(ends[at])
-        if len(steps) > 1 or not top - _UNORDERED <= back + HOUR <= top + _BACK_LEAST:
-            return Found(later, (_unclear(top, back),), disordered=True)
-        later[at:last] = True
-        for other, end in files:
-            if other != first and other < end and ends[other:end].max() > top:
-                later[other:end] = True
-        return Found(later, (_set_back(top, back),))
-    return Found(later, tuple(_set_forward(np.sort(ends))))
+@dataclass
+class _File:
+    """What is known of a file: the number of its first line, its last end, and where it goes back."""
+
+    first: int
+    largest: int = 0
+    steps: int = 0
+    at: int = 0
+    """The number of the line after the first step back."""
+    top: int = 0
+    back: int = 0
+    """The last end before it, and the first after it."""
 
 
-def _steps(ends: Times) -> list[int]:
-    """Where a file goes back. A single line that is far ahead is damaged, and shows nothing of the clock."""
+class Watch:
+    """Sees the ends of all lines in their order, in ns since the Unix epoch, and keeps little of them."""
+
+    def __init__(self) -> None:
+        self._files: list[_File] = []
+        self._before = np.empty(0, np.int64)
+        self._new_file = True
+        self._covered = np.empty((0, 2), np.int64)
+
+    def begin_file(self) -> None:
+        """What follows comes from another file."""
+        self._new_file = True
+
+    def add(self, ends: Times, numbers: Times) -> None:
+        """Add lines in their order; `numbers` increase from line to line."""
+        if not len(ends):
+            return
+        if self._new_file:
+            self._files.append(_File(int(numbers[0])))
+            self._before, self._new_file = np.empty(0, np.int64), False
+        file, here = self._files[-1], len(self._before)
+        seen = np.concatenate([self._before, ends])
+        for at in _steps(seen, here):
+            if not file.steps:
+                file.at, file.top, file.back = (
+                    int(numbers[at - here]),
+                    int(seen[max(at - _BEFORE, 0) : at].max()),
+                    int(seen[at]),
+                )
+            file.steps += 1
+        file.largest = max(file.largest, int(ends.max()))
+        self._before = seen[-_BEFORE:]
+        self._cover(ends)
+
+    def _cover(self, ends: Times) -> None:
+        """Keep the times between which there are gaps."""
+        if len(self._covered) > _GAPS_MOST:
+            return
+        bounds = np.concatenate([self._covered, _spans(np.sort(ends))])
+        self._covered = _joined(bounds[np.argsort(bounds[:, 0], kind="stable")])
+
+    def found(self) -> Found:
+        """What they show."""
+        for i, file in enumerate(self._files):
+            if not file.steps:
+                continue
+            top, back = file.top, file.back
+            if file.steps > 1 or not top - _UNORDERED <= back + HOUR <= top + _BACK_LEAST:
+                return Found(notes=(_unclear(top, back),), disordered=True)
+            later = []
+            for j, (other, following) in enumerate(zip(self._files, [*self._files[1:], None], strict=True)):
+                last = following.first if following else None
+                if j == i:
+                    later.append((file.at, last))
+                elif other.largest > top:
+                    later.append((other.first, last))
+            return Found(tuple(later), (_set_back(top, back),))
+        return Found(notes=tuple(_set_forward(self._covered)))
+
+
+def _spans(ends: Times) -> Times:
+    """The first and last of sorted ends between which no gap is long."""
+    cuts = np.flatnonzero(np.diff(ends) > _GAP_MOST)
+    return np.stack([ends[np.append(0, cuts + 1)], ends[np.append(cuts, len(ends) - 1)]], axis=1)
+
+
+def _joined(bounds: Times) -> Times:
+    """Spans that begin in their order, of which those are joined that have no long gap between them."""
+    until = np.maximum.accumulate(bounds[:, 1])
+    cuts = np.flatnonzero(bounds[1:, 0] - until[:-1] > _GAP_MOST)
+    return np.stack([bounds[np.append(0, cuts + 1), 0], until[np.append(cuts, len(until) - 1)]], axis=1)
+
+
+def _steps(ends: Times, first: int) -> list[int]:
+    """Where ends go back, from the `first` on. A single line that is far ahead is damaged, and shows nothing of the
+    clock."""
     steps = (np.flatnonzero(ends[:-1] - ends[1:] >= _BACK_LEAST) + 1).tolist()
-    return [at for at in steps if (ends[max(at - _BEFORE, 0) : at] >= ends[at] + _BACK_LEAST).sum() > 1]
+    ahead = ((at, ends[max(at - _BEFORE, 0) : at] >= ends[at] + _BACK_LEAST) for at in steps if at >= first)
+    return [at for at, far in ahead if far.sum() > 1]
 
 
 def _set_back(last: int, first: int) -> str:
@@ -83,13 +153,11 @@ def _unclear(last: int, first: int) -> str:
     )
 
 
-def _set_forward(ends: Times) -> list[str]:
+def _set_forward(covered: Times) -> list[str]:
     """A note if nothing was logged for a whole hour of the clock, and this is the only such gap."""
-    gaps = np.diff(ends)
-    if not len(gaps) or not HOUR <= gaps.max() <= HOUR + _GAP_MOST or (gaps > _GAP_MOST).sum() > 1:
+    if len(covered) != 2 or not HOUR <= covered[1, 0] - covered[0, 1] <= HOUR + _GAP_MOST:
         return []
-    at = int(gaps.argmax())
-    last, first = int(ends[at]), int(ends[at + 1])
+    last, first = int(covered[0, 1]), int(covered[1, 0])
     return [
         f"nothing was logged from {_clock(last)} to {_clock(first)}, as where a clock is set forward for the summer: "
         "this hour may not have existed"

@@ -25,6 +25,7 @@ from tailrace.readers import spans_chosen
 from tailrace.readers.accesslog_lines import json_table
 from tailrace.readers.source import Frames
 from tailrace.readers.spans_columns import Numbers
+from tailrace.readers.stays import EXAMINED
 from tailrace.topology import Server, Topology
 
 if TYPE_CHECKING:
@@ -63,18 +64,19 @@ def by_counters(head: str) -> str:
 
 
 def by_durations(took: Numbers, longest: Numbers, kinds: Numbers) -> str:
-    """Why the durations show it; empty where they do not. `longest` is the longest call of each request, 0 without
-    any, in ns; `kinds` are numbers of their interactions."""
-    numbers = kinds.astype(np.uint64)
+    """Why the durations show it; empty where they do not. Of very many requests, these are the first. `longest` is the
+    longest call of each request, 0 without any, in ns; `kinds` are numbers of their interactions."""
+    numbers, first = kinds.astype(np.uint64), "first " if len(took) == EXAMINED else ""
     if (cut := spans_chosen.edge(took, longest, numbers)) is not None:
         return (
-            f"{cut.requests - cut.below:,} of its {cut.requests:,} requests took {units.format_duration(cut.at)} or "
-            "longer, with a sharp edge there that no part of them explains: faster requests were left out"
+            f"{cut.requests - cut.below:,} of its {first}{cut.requests:,} requests took "
+            f"{units.format_duration(cut.at)} or longer, with a sharp edge there that no part of them explains: faster "
+            "requests were left out"
         )
     if longest.any() or (cut := spans_chosen.edge_alone(took, numbers)) is None or not _is_round(cut.at):
         return ""
     return (
-        f"{cut.requests - cut.below:,} of its {cut.requests:,} requests took {units.format_duration(cut.at)} or "
+        f"{cut.requests - cut.below:,} of its {first}{cut.requests:,} requests took {units.format_duration(cut.at)} or "
         "longer, with a sharp edge there: either faster requests were left out, or something holds up each request "
         "for that time"
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import re
 
-import polars as pl
-
 from tailrace import _core
 
 _WORDS_MAX = 6
@@ -24,9 +22,14 @@ class Names:
         """The name of a request by its method and the path or URL that it asked for."""
         return self._named.of_request(method, target)
 
-    def of_all(self, requests: pl.Series) -> pl.Series:
-        """The names of requests, each a method, a space and a target; null without a method."""
-        return pl.DataFrame(self._named.of_requests(requests.to_frame())).to_series().cast(pl.String)
+    @property
+    def engine(self) -> _core.Names:
+        """What names requests, for the engine itself."""
+        return self._named
+
+    def listed(self, first: int) -> list[str]:
+        """The names of requests by their numbers, from this number on."""
+        return self._named.listed(first)
 
     def of_statement(self, sql: str) -> str | None:
         """The name of a statement of SQL: its command and first table; None without a statement."""

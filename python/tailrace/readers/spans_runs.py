@@ -9,7 +9,8 @@ As soon as there are many runs, they become one longer run, so few files are ope
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,40 +33,75 @@ _TOGETHER = 64
 
 
 class Runs:
-    def __init__(self, scratch: Scratch, most: int = IN_MEMORY) -> None:
-        self._scratch, self._most = scratch, most
+    """Rows of a type that has a departure and a number."""
+
+    def __init__(self, scratch: Scratch, most: int = IN_MEMORY, dtype: np.dtype[Any] = VISIT) -> None:
+        self._scratch, self._most, self._dtype = scratch, most, dtype
         self._levels: list[list[Rows]] = []
         self.count = 0
+        self._open: Rows | None = None
+        self._held = np.empty(0, dtype)
+        """The last rows of the run that is open, in order: the next ones may come between them."""
 
     def add(self, rows: Table) -> None:
-        """Add a run; it is sorted here."""
+        """Add rows; they are sorted here. Where they begin after what was added before last, the open run goes on: so
+        what comes nearly in order is one run."""
         if not len(rows):
             return
         self.count += len(rows)
-        self._add([_in_order(rows)], 0)
+        rows = _in_order(rows)
+        least = rows["departure"][0]
+        if self._open is not None and (not len(self._held) or least < self._held["departure"][0]):
+            self._close()
+        if self._open is None:
+            self._open, self._held = Rows(self._scratch, self._dtype, self._most), rows
+            return
+        before = int(np.searchsorted(self._held["departure"], least))
+        self._open.add(self._held[:before])
+        self._held = _in_order(np.concatenate([self._held[before:], rows])) if before < len(self._held) else rows
 
-    def _add(self, blocks: Iterable[Table], level: int) -> None:
-        """Add a run of blocks in order."""
-        run = Rows(self._scratch, VISIT, self._most if self.count <= self._most else 0)
-        for block in blocks:
-            run.add(block)
+    def _close(self) -> None:
+        """End the open run."""
+        if self._open is not None:
+            self._open.add(self._held)
+            if self.count > self._most:
+                self._open.spill()
+            run, self._open, self._held = self._open, None, np.empty(0, self._dtype)
+            self._append(run, 0)
+
+    def _append(self, run: Rows, level: int) -> None:
+        """Add a run that is complete; many of one level become one of the next."""
         if level == len(self._levels):
             self._levels.append([])
         runs = self._levels[level]
         runs.append(run)
         if len(runs) == _TOGETHER:
-            self._add(_merged(runs, self._most), level + 1)
+            longer = Rows(self._scratch, self._dtype, self._most if self.count <= self._most else 0)
+            for block in _merged(runs, self._most):
+                longer.add(block)
             for used in runs:
                 used.remove()
             runs.clear()
+            self._append(longer, level + 1)
+
+    def remove(self) -> None:
+        """Free what they take; nothing can be read afterwards."""
+        self._close()
+        for run in (run for runs in self._levels for run in runs):
+            run.remove()
+        self._levels = []
 
     def __iter__(self) -> Iterator[Table]:
         """All visits, in order; at most some `most` of them at a time."""
+        self._close()
         return _merged([run for runs in self._levels for run in runs], self._most)
 
 
 def _merged(runs: Sequence[Rows], most: int) -> Iterator[Table]:
     """The rows of all runs, in order; at most some `most` of them at a time."""
+    if len(runs) == 1:
+        yield from runs[0].blocks(most)
+        return
     size = max(most // max(len(runs), 1), 16)
     open_now = [_Head(run, size) for run in runs]
     while open_now := [head for head in open_now if head.fill()]:
@@ -82,7 +118,7 @@ class _Head:
 
     def __init__(self, run: Rows, size: int) -> None:
         self._blocks, self._size = run.blocks(size), size
-        self._block = np.empty(0, VISIT)
+        self._block = run.empty()
         self.is_at_end = False
         """No rows follow those in memory."""
 

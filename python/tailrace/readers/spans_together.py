@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.bounds import CALLS, SPAN_TEXTS
 from tailrace.readers import attempts, spans_visits
+from tailrace.readers.pairs import Pairs, counted
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.readers.spans_chosen import Shape
 from tailrace.readers.spans_columns import NAMELESS, ROOT, SERVER, Linked
@@ -24,7 +25,6 @@ from tailrace.readers.spills import Table
 from tailrace.readers.stays import OTHER, common_names
 from tailrace.topology import Call, Pool, Server, Topology
 
-Pair = tuple[int, int]
 _NAMES = ("server", "interaction", "caller", "status")
 
 
@@ -35,7 +35,7 @@ class Visits:
     def __init__(self, texts: Sequence[str], naming: Mapping[str, NDArray[np.bool_]], runs: Runs) -> None:
         self._texts, self._naming = texts, naming
         self._runs = runs
-        self._calls, self._interactions = _Pairs(CALLS), _Pairs(SPAN_TEXTS)
+        self._calls, self._interactions = Pairs(CALLS), Pairs(SPAN_TEXTS)
         self._of_server = Counter[int]()
         self._remote = set[int]()
         self._waits = attempts.Waits()
@@ -68,7 +68,7 @@ class Visits:
         self._calls.add(part.calls["caller"], part.calls["server"])
         self._interactions.add(part.visits["server"], part.visits["interaction"])
         self._of_interaction += np.bincount(part.visits["interaction"], minlength=len(self._texts))
-        for (server, _), count in _counted(part.visits["server"], part.visits["server"]).items():
+        for (server, _), count in counted(part.visits["server"], part.visits["server"]).items():
             self._of_server[server] += count
         self._remote.update(np.unique(part.remote["server"]).tolist())
         self.twice, self.cycles = self.twice + spans.twice, self.cycles + spans.cycles
@@ -144,27 +144,11 @@ class Visits:
         return pl.Series(names, dtype=pl.Categorical)
 
 
-class _Pairs:
-    """How often each pair is there; at most `most` pairs, and those beyond are counted together."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.counts = Counter[Pair]()
-        self.beyond = 0
-
-    def add(self, first: NDArray[np.uint32], second: NDArray[np.uint32]) -> None:
-        for pair, count in _counted(first, second).items():
-            if len(self.counts) < self._most or pair in self.counts:
-                self.counts[pair] += count
-            else:
-                self.beyond += count
-
-
 class _Tables:
     """Visits and requests as frames, in the order in which they ended."""
 
     def __init__(
-        self, runs: Runs, names: dict[str, pl.Series], schedule: tuple[int, ...], *, orphans_enter: bool
+        self, runs: Runs, names: dict[str, pl.Series], schedule: attempts.Schedule, *, orphans_enter: bool
     ) -> None:
         self._runs, self._names, self._schedule = runs, names, schedule
         self._least_entry = spans_visits.ORPHAN if orphans_enter else WITH_ROOT
@@ -223,10 +207,3 @@ class _Each:
 
 def _plain(text: str) -> str:
     return text.encode(errors="replace").decode()
-
-
-def _counted(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> Counter[Pair]:
-    """How often each pair is there."""
-    pairs, counts = np.unique((first.astype(np.uint64) << np.uint64(32)) | second, return_counts=True)
-    both = ((pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist())
-    return Counter(dict(zip(both, counts.tolist(), strict=True)))

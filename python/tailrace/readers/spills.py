@@ -57,13 +57,14 @@ class Rows:
         self._held += len(rows)
         self.count += len(rows)
         if self._held > self._most:
-            self._write()
+            self.spill()
 
-    def _write(self) -> None:
+    def spill(self) -> None:
+        """Keep no rows in memory."""
         self._path = self._path or self._scratch.new()
         with self._path.open("ab") as file:
             for rows in self._kept:
-                file.write(rows.tobytes())
+                rows.tofile(file)
         self._kept, self._held = [], 0
 
     def blocks(self, size: int | None = None) -> Iterator[Table]:
@@ -74,6 +75,10 @@ class Rows:
                 while len(rows := np.fromfile(file, self._dtype, size)):
                     yield rows
         yield from self._kept
+
+    def empty(self) -> Table:
+        """No rows, of the same type."""
+        return np.empty(0, self._dtype)
 
     def remove(self) -> None:
         """Free what they take; nothing can be read afterwards."""

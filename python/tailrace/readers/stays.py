@@ -1,12 +1,11 @@
-"""Visits and requests that a reader of logs or traces finds one by one, until no more fit into memory."""
+"""Visits and requests that a reader of logs finds one by one, or many at a time. Those that do not fit into memory are
+in files, as the visits of traces are (`spans_runs`)."""
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,19 +13,27 @@ from numpy.typing import NDArray
 
 from tailrace import _core
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, NAMES_CHARACTERS, SPAN_TEXTS, YEAR_NS
-from tailrace.readers import attempts, localclock, room
-from tailrace.readers.source import Found
+from tailrace.readers import attempts, localclock
+from tailrace.readers.accesslog_texts import Ints, Texts
+from tailrace.readers.pairs import Pairs
+from tailrace.readers.source import Found, Frames
+from tailrace.readers.spans_runs import Runs
+from tailrace.readers.spills import IN_MEMORY, Scratch, Table
 
 OTHER = "(other)"
 """The name of interactions that have no name of their own, as the engine calls those of captures
 (crates/core/src/capture/names.rs)."""
-_BYTES_PER_SAMPLE_PER_STAY = 4
-"""A visit and its request take as much memory as so many samples (measured: 800 bytes)."""
+_AT_ONCE = 1 << 13
+"""Visits that come one by one are kept so many at a time."""
+EXAMINED = 1 << 18
+"""Requests whose durations show whether others are missing: 6 MB."""
+_NONE = -1
 
 
 @dataclass(frozen=True)
 class Stay:
-    """One visit. `parent` is the number of the calling visit, `entry` says that a client sent it."""
+    """One visit. `parent` is the number of the calling visit, and `request` that of the outermost one above it (without
+    it, the parent); `entry` says that a client sent it. After it was sent, connecting took `wait_ns`."""
 
     server: str
     sent: int
@@ -35,32 +42,52 @@ class Stay:
     status: str
     interaction: str | None = None
     caller: str | None = None
-    drops: int = 0
+    wait_ns: int = 0
     parent: int | None = None
+    request: int | None = None
     entry: bool = False
     bytes_out: int | None = None
     downstream_ns: int | None = None
 
 
-class Stays:
-    """Rows of the visits, which are numbered from 0 in the order in which they are added; names by their number."""
+@dataclass(frozen=True)
+class Many:
+    """Visits with columns like the fields of a row (`ROW`), and -1 for None."""
 
-    def __init__(self) -> None:
-        self._numbers = array("q")
+    columns: Mapping[str, Ints]
+    texts: Mapping[str, Texts]
+
+
+def _used(texts: Texts) -> dict[int, str]:
+    """The texts that any row has, by their numbers in the table."""
+    numbers = np.flatnonzero(np.bincount(texts.numbers, minlength=1)).tolist()
+    return {number: texts.table.texts[number] or "" for number in numbers}
+
+
+class Stays:
+    """Visits, which are numbered from 0 in the order in which they are added; names by their number. Some `most` of
+    them are in memory at a time."""
+
+    def __init__(self, scratch: Scratch | None = None, most: int = IN_MEMORY) -> None:
+        self._scratch, self._most = scratch or Scratch(), most
+        self._runs = Runs(self._scratch, most, ROW)
+        self._new: list[tuple[int | bool, ...]] = []
+        self._count = 0
         self._names: dict[str, int] = {"": 0}
         self._characters = 0
         self._of_column = tuple({"", OTHER} for _ in _TEXTS)
-        self.most = room.samples() // _BYTES_PER_SAMPLE_PER_STAY
+        self._interactions = Pairs(SPAN_TEXTS)
+        self._sample = _Sample()
+        self.clock = localclock.Watch()
+        self.local = False
+        """Times are of a local clock, which may be set."""
+        self.waits = attempts.Waits()
         self.damaged = 0
         self.nameless = 0
         """Visits whose interactions are `OTHER`, because no further names fit."""
 
     def __len__(self) -> int:
-        return len(self._numbers) // _WIDTH
-
-    @property
-    def full(self) -> bool:
-        return len(self) >= self.most
+        return self._count
 
     def add(self, stay: Stay) -> int | None:
         """The number of the visit; None if its times are impossible, which is counted."""
@@ -76,89 +103,105 @@ class Stays:
         self.nameless += nameless
         for named, text in zip(self._of_column, texts, strict=True):
             named.add(text)
-        self._numbers.extend([self._number(text) for text in texts])
-        self._numbers.extend((stay.sent, stay.arrival, stay.departure, stay.drops))
-        known = (stay.parent, stay.bytes_out, stay.downstream_ns)
-        self._numbers.extend([-1 if value is None else value for value in known])
-        self._numbers.append(stay.entry)
-        return len(self) - 1
+        number = self._count
+        request = number if stay.entry else stay.parent if stay.request is None else stay.request
+        known = (stay.parent, request, stay.bytes_out, stay.downstream_ns)
+        times_of = (stay.departure, number, stay.sent, stay.arrival, min(stay.wait_ns, YEAR_NS))
+        self._new.append(
+            (*times_of, *(_NONE if value is None else value for value in known), *map(self._number, texts), stay.entry)
+        )
+        self._count += 1
+        if len(self._new) >= _AT_ONCE:
+            self._keep_new()
+        return number
 
-    def add_all(self, columns: Mapping[str, NDArray[np.int64]], names: Mapping[str, pl.Series]) -> int | None:
-        """The number of the first of many visits, with columns like the fields of a stay and -1 for None; None if not
-        all of them can be added, and then none is."""
-        possible = possible_times(columns["sent"], columns["arrival"], columns["departure"])
-        texts = [names[name].fill_null("") for name in _TEXTS]
-        different = [column.unique(maintain_order=True) for column in texts]
-        new = {text for column in different for text in column} - self._names.keys()
-        fits = all(map(self._all_nameable, _TEXTS, different)) and self._have_room(new)
-        if not fits or not possible.all() or len(self) + len(possible) > self.most:
-            return None
-        for known, column in zip(self._of_column, different, strict=True):
-            known.update(column)
+    def add_all(self, parts: Sequence[Many]) -> bool:
+        """Add many visits, each after the one that made it; False: not all of them can be added, and none is."""
+        times = ("sent", "arrival", "departure")
+        if not all(possible_times(*(part.columns[name] for name in times)).all() for part in parts):
+            return False
+        used = {name: [_used(part.texts[name]) for part in parts] for name in _TEXTS}
+        different = {name: {text for texts in used[name] for text in texts.values()} for name in _TEXTS}
+        new = set[str]().union(*different.values()) - self._names.keys()
+        if not (all(map(self._all_nameable, _TEXTS, different.values())) and self._have_room(new)):
+            return False
+        for known, texts in zip(self._of_column, different.values(), strict=True):
+            known |= texts
         for text in sorted(new):
             self._number(text)
-        coded = [
-            column.replace_strict(of_all, [self._names[text] for text in of_all], return_dtype=pl.Int64)
-            for column, of_all in zip(texts, different, strict=True)
-        ]
-        first = len(self)
-        self.add_coded(columns, [codes.to_numpy() for codes in coded])
-        return first
+        self._keep_new()
+        rows = np.empty(sum(len(part.columns["sent"]) for part in parts), ROW)
+        first = 0
+        for i, part in enumerate(parts):
+            here = rows[first : first + len(part.columns["sent"])]
+            for name, values in part.columns.items():
+                here[name] = values
+            for name in _TEXTS:
+                numbers = np.zeros(len(part.texts[name].table.texts), np.uint32)
+                for number, text in used[name][i].items():
+                    numbers[number] = self._names[text]
+                here[name] = numbers[part.texts[name].numbers]
+            first += len(here)
+        self._count += len(rows)
+        self._keep(rows)
+        return True
 
-    def add_coded(self, columns: Mapping[str, NDArray[Any]], codes: Sequence[NDArray[np.int64]]) -> None:
-        """Add possible visits, with the `codes` of server, interaction, caller and status."""
-        numbers = [columns[name] for name in _COLUMNS if name not in _TEXTS]
-        self._numbers.frombytes(np.column_stack([*codes, *numbers]).astype(np.int64, copy=False).tobytes())
+    def _keep_new(self) -> None:
+        if self._new:
+            rows, self._new = np.array(self._new, ROW), []
+            self._keep(rows)
 
-    def lost_attempts(self, waits_ns: Mapping[int, int]) -> int:
-        """Set the lost attempts of visits that took so long to connect; returns the number of visits with any."""
-        of_each, waits = np.array([min(wait, YEAR_NS) for wait in waits_ns.values()], np.int64), attempts.Waits()
-        waits.add(of_each)
-        drops = attempts.lost_of_each(of_each, waits.schedule).tolist()
-        for (visit, wait), lost in zip(waits_ns.items(), drops, strict=True):
-            if lost:
-                self._lost(visit, lost, wait)
-        return sum(lost > 0 for lost in drops)
+    def _keep(self, rows: Table) -> None:
+        """Keep rows of which the requests are in the order of their numbers."""
+        entries = rows[rows["entry"]]
+        if self.local:
+            self.clock.add(entries["departure"], entries["number"])
+        self.waits.add(rows["wait"])
+        self._interactions.add(rows["server"], rows["interaction"])
+        self._sample.add(rows, entries)
+        self._runs.add(rows)
 
-    def correct_clock(self, parts: Sequence[int]) -> localclock.Found:
-        """Move visits whose local clock had been set back; `parts` has the number of the first visit of each file.
-        A call follows the visit that made it, and is moved with it."""
-        table = np.frombuffer(self._numbers, np.int64).reshape(-1, _WIDTH)
-        entries = np.flatnonzero(table[:, _COLUMNS.index("entry")] == 1)
-        ends = table[entries, _COLUMNS.index("departure")]
-        seen = localclock.examine(ends, np.searchsorted(entries, parts).tolist())
-        if seen.later.any():
-            moved = table.copy()
-            above = np.cumsum(table[:, _COLUMNS.index("entry")] == 1) - 1
-            rows = (above >= 0) & seen.later[np.maximum(above, 0)]
-            for column in ("sent", "arrival", "departure"):
-                moved[rows, _COLUMNS.index(column)] += localclock.HOUR
-            self._numbers = array("q", moved.tobytes())
+    def begin_file(self) -> None:
+        """What is added from here on comes from another file of the same log."""
+        self._keep_new()
+        self.clock.begin_file()
+
+    def about_connecting(self, took: str) -> list[str]:
+        """What long times to connect show; `took` is what took so long, and a verb."""
+        self._keep_new()
+        return attempts.notes(took, self.waits)
+
+    def correct_clock(self) -> localclock.Found:
+        """Move visits whose local clock had been set back. A call follows the visit that made it, and is moved with
+        it."""
+        self._keep_new()
+        seen = self.clock.found()
+        if seen.later:
+            moved = Runs(self._scratch, self._most, ROW)
+            for there in self._runs:
+                rows = there.copy()
+                later = np.zeros(len(rows), dtype=bool)
+                for first, last in seen.later:
+                    later |= (rows["number"] >= first) & (rows["number"] < (self._count if last is None else last))
+                for column in ("sent", "arrival", "departure"):
+                    rows[column] += np.where(later, localclock.HOUR, 0)
+                moved.add(rows)
+            self._runs.remove()
+            self._runs = moved
         return seen
 
     def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each request: its duration and its longest call in ns, and the number of its interaction."""
-        table = np.frombuffer(self._numbers, np.int64).reshape(-1, _WIDTH)
-        begin, end, parent, entry, interaction = (
-            table[:, _COLUMNS.index(name)] for name in ("sent", "departure", "parent", "entry", "interaction")
-        )
-        longest = np.zeros(len(table), np.int64)
-        calls = parent >= 0
-        np.maximum.at(longest, parent[calls], (end - begin)[calls])
-        tops = entry == 1
-        return (end - begin)[tops], longest[tops], interaction[tops]
-
-    def _lost(self, visit: int, drops: int, wait_ns: int) -> None:
-        row = visit * _WIDTH
-        self._numbers[row + _COLUMNS.index("drops")] = drops
-        self._numbers[row + _COLUMNS.index("arrival")] = self._numbers[row + _COLUMNS.index("sent")] + wait_ns
+        """Of the first requests: their durations and their longest calls in ns, and the numbers of their
+        interactions."""
+        self._keep_new()
+        return self._sample.parts()
 
     def _nameable(self, column: str, name: str) -> bool:
         known = self._of_column[_TEXTS.index(column)]
         fits = len(known) < _MOST[column] and len(name) <= NAME_CHARACTERS
         return name in known or (fits and (name in self._names or self._have_room((name,))))
 
-    def _all_nameable(self, column: str, names: pl.Series) -> bool:
+    def _all_nameable(self, column: str, names: Collection[str]) -> bool:
         known = self._of_column[_TEXTS.index(column)]
         new = [name for name in names if name not in known]
         return len(known) + len(new) < _MOST[column] and all(len(name) <= NAME_CHARACTERS for name in new)
@@ -173,68 +216,147 @@ class Stays:
             self._characters += len(text)
         return number
 
-    def into(self, found: Found, name: str, *, visits: bool = True, routes: Collection[str] = ()) -> None:
-        """Put the tables into `found`; without `visits` the requests alone. The names of `routes` keep rare words."""
+    def into(
+        self,
+        found: Found,
+        name: str,
+        *,
+        visits: bool = True,
+        routes: Collection[str] = (),
+        schedule: attempts.Schedule | None = None,
+    ) -> None:
+        """Put the tables into `found`; without `visits` the requests alone. The names of `routes` keep rare words.
+        Times to connect that lie at a `schedule` are lost attempts; without one, it is what they show."""
+        self._keep_new()
         found.lose("requests with impossible times or names", self.damaged)
-        if self.full:
-            found.filled(name, self.most, "visits")
-        frame, folded = _with_common_names(self._frame(), routes)
+        texts, counts = list(self._names), self._interactions.counts
+        of_each = [(texts[a], texts[b], count) for (a, b), count in counts.items() if b]
+        if self._interactions.beyond:
+            seen = {name for _, name, _ in of_each}
+            of_each += [("", text, 1) for text in self._of_column[1] - seen if text]
+        common = common_names(of_each, routes)
+        folded = sum(many for (_, b), many in counts.items() if OTHER == common.get(texts[b], texts[b]) != texts[b])
         found.notes += [f"{name}: {note}" for note in about_others(self.nameless + folded)]
-        request = _root(frame)
-        entries = frame.filter(pl.col("entry") == 1)
-        found.requests.append(
-            entries.select(
-                *(pl.col("visit").alias("request"), pl.col("server"), pl.col("interaction"), pl.col("sent")),
-                *(pl.col("departure").alias("end"), pl.col("status"), pl.col("drops").cast(pl.UInt8)),
-                *(pl.lit(0, pl.UInt8).alias("data_drops"), pl.col("bytes_out").alias("bytes")),
-            )
-        )
+        tables = _Tables(self._runs, texts, common, self.waits.schedule if schedule is None else schedule)
+        found.requests = Frames([*found.requests.parts, _Each(tables.requests, self._runs)], ordered=True)
         if visits:
-            drops = pl.col("drops").cast(pl.UInt8)
-            found.visits.append(frame.with_columns(request, drops=drops, data_drops=pl.lit(0, pl.UInt8)).drop("entry"))
+            found.visits = Frames([*found.visits.parts, _Each(tables.visits, self._runs)], ordered=True)
 
-    def _frame(self) -> pl.DataFrame:
-        names = pl.Series([text.encode(errors="replace").decode() for text in self._names], dtype=pl.String)
-        table = np.frombuffer(self._numbers, np.int64).reshape(-1, _WIDTH)
-        numbers = {name: pl.Series(table[:, i]) for i, name in enumerate(_COLUMNS)}
-        texts = {name: names.gather(numbers.pop(name)).cast(pl.Categorical) for name in _TEXTS}
-        frame = pl.DataFrame({**texts, **numbers}).with_row_index("visit")
-        unknown = [pl.when(pl.col(name) >= 0).then(pl.col(name)) for name in _OPTIONAL]
-        absent = [
-            pl.when(pl.col(name).cast(pl.String) != "").then(pl.col(name)).alias(name)
-            for name in ("interaction", "caller")
-        ]
-        frame = frame.with_columns(*unknown, *absent).with_columns(pl.col("visit", "parent").cast(pl.UInt64))
-        return frame.with_columns(pl.col("bytes_out").cast(pl.UInt64))
+
+class _Sample:
+    """The first requests, and their calls."""
+
+    def __init__(self) -> None:
+        self._left = EXAMINED
+        self._requests: list[Table] = []
+        self._calls: list[Table] = []
+
+    def add(self, rows: Table, entries: Table) -> None:
+        if self._left > 0:
+            entries = entries[: self._left]
+            self._left -= len(entries)
+            self._requests.append(_narrow(entries, "number"))
+            self._calls.append(_narrow(rows[(rows["parent"] >= 0) & ~rows["entry"]], "parent"))
+
+    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        requests, calls = (np.concatenate([np.empty(0, _TOOK), *some]) for some in (self._requests, self._calls))
+        longest = np.zeros(len(requests), np.int64)
+        if len(requests):
+            at = np.minimum(np.searchsorted(requests["of"], calls["of"]), len(requests) - 1)
+            known = requests["of"][at] == calls["of"]
+            np.maximum.at(longest, at[known], calls["took"][known])
+        return requests["took"].copy(), longest, requests["interaction"].astype(np.int64)
+
+
+_TOOK = np.dtype([("of", "i8"), ("took", "i8"), ("interaction", "u4")])
+
+
+def _narrow(rows: Table, number: str) -> Table:
+    found = np.empty(len(rows), _TOOK)
+    found["of"], found["took"], found["interaction"] = (
+        rows[number],
+        rows["departure"] - rows["sent"],
+        rows["interaction"],
+    )
+    return found
+
+
+class _Tables:
+    """Visits and requests as frames."""
+
+    def __init__(
+        self, runs: Runs, texts: Sequence[str], common: Mapping[str, str], schedule: attempts.Schedule
+    ) -> None:
+        plain = [text.encode(errors="replace").decode() for text in texts]
+        named = [common.get(text, by) for text, by in zip(texts, plain, strict=True)]
+        self._names = {
+            "server": pl.Series(plain, dtype=pl.Categorical),
+            "interaction": pl.Series([None, *named[1:]], dtype=pl.Categorical),
+            "caller": pl.Series([None, *plain[1:]], dtype=pl.Categorical),
+        }
+        self._names["status"] = self._names["server"]
+        self._schedule = schedule
+
+    def visits(self, rows: Table) -> pl.DataFrame:
+        drops = self._drops(rows)
+        lost = drops > 0
+        frame = pl.DataFrame(
+            {
+                **{"visit": rows["number"].astype(np.uint64), **self._named(rows, _TEXTS), "sent": rows["sent"]},
+                "arrival": np.where(lost, np.minimum(rows["sent"] + rows["wait"], rows["departure"]), rows["arrival"]),
+                **{"departure": rows["departure"], "drops": drops, "data_drops": np.zeros(len(rows), np.uint8)},
+                **{name: rows[name] for name in ("parent", "request", "bytes_out", "downstream_ns")},
+            }
+        )
+        return frame.with_columns(
+            _known("parent"), _known("request"), _known("bytes_out"), _known("downstream_ns", pl.Int64)
+        )
+
+    def requests(self, rows: Table) -> pl.DataFrame:
+        rows = rows[rows["entry"]]
+        frame = pl.DataFrame(
+            {
+                "request": rows["number"].astype(np.uint64),
+                **self._named(rows, ("server", "interaction", "status")),
+                **{"sent": rows["sent"], "end": rows["departure"], "drops": self._drops(rows)},
+                **{"data_drops": np.zeros(len(rows), np.uint8), "bytes": rows["bytes_out"]},
+            }
+        )
+        return frame.with_columns(_known("bytes"))
+
+    def _drops(self, rows: Table) -> NDArray[np.uint8]:
+        return attempts.lost_of_each(rows["wait"], self._schedule)
+
+    def _named(self, rows: Table, columns: Sequence[str]) -> dict[str, pl.Series]:
+        return {name: self._names[name].gather(rows[name]).alias(name) for name in columns}
+
+
+def _known(name: str, dtype: type[pl.DataType] = pl.UInt64) -> pl.Expr:
+    return pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(dtype)
+
+
+@dataclass(frozen=True)
+class _Each:
+    """A frame of each block of rows, made anew each time."""
+
+    frame: Callable[[Table], pl.DataFrame]
+    runs: Runs
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return map(self.frame, self.runs)
 
 
 _TEXTS = ("server", "interaction", "caller", "status")
 _MOST = {**dict.fromkeys(_TEXTS, NAMES), "interaction": SPAN_TEXTS}
 """Different texts of a column. Of interactions, the rarest lose their names later."""
-_OPTIONAL = ("parent", "bytes_out", "downstream_ns")
-_COLUMNS = (*_TEXTS, "sent", "arrival", "departure", "drops", *_OPTIONAL, "entry")
-_WIDTH = len(_COLUMNS)
-
-
-def _with_common_names(frame: pl.DataFrame, routes: Collection[str]) -> tuple[pl.DataFrame, int]:
-    """The frame with the names that its interactions keep, and how many visits have lost theirs."""
-    names = frame.select(pl.col("server", "interaction").cast(pl.String)).drop_nulls()
-    counts = names.group_by("server", "interaction").len().rows()
-    own = pl.col("interaction").cast(pl.String)
-    renamed = own.replace(common_names(counts, routes))
-    folded = int(frame.select(((renamed == OTHER) & (own != OTHER)).sum()).item())
-    return frame.with_columns(renamed.cast(pl.Categorical)), folded
-
-
-def _root(frame: pl.DataFrame) -> pl.Series:
-    """The request of each visit: the entry above it; null where there is none. Parents come before their children."""
-    number = np.arange(frame.height)
-    parent = frame["parent"].fill_null(frame.height).to_numpy().astype(np.int64)
-    entry = frame["entry"].to_numpy() == 1
-    nobody = frame.height
-    above = np.append(np.where(entry, number, np.where(parent < number, parent, nobody)), nobody)
-    root = pl.Series("request", topmost(above)[:-1], dtype=pl.UInt64)
-    return root.set(root == nobody, None)
+ROW = np.dtype(
+    [
+        *((name, "i8") for name in ("departure", "number", "sent", "arrival", "wait", "parent", "request")),
+        *(("bytes_out", "i8"), ("downstream_ns", "i8"), *((name, "u4") for name in _TEXTS), ("entry", "?")),
+    ],
+    align=True,
+)
+"""A visit; numbers that are unknown are negative, and texts are numbers."""
 
 
 def topmost(above: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -67,6 +67,9 @@ pub struct Namer {
     /// Prefixes of paths that were seen, and the number of words after each.
     places: FxHashMap<u64, u32>,
     common: Common,
+    /// The path that is being named.
+    #[serde(skip)]
+    shape: Vec<u8>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -104,10 +107,23 @@ impl Namer {
 
     /// The index of a name in `interactions`; a new name is added.
     pub fn name(&mut self, raw: Raw<'_>, interactions: &mut Vec<String>) -> u32 {
+        let mut shape = std::mem::take(&mut self.shape);
+        let id = self.name_of(raw, &mut shape, interactions);
+        self.shape = shape;
+        id
+    }
+
+    fn name_of(
+        &mut self,
+        raw: Raw<'_>,
+        shape: &mut Vec<u8>,
+        interactions: &mut Vec<String>,
+    ) -> u32 {
         let text = match raw {
             // Without rules the query does not matter: one entry for all of them.
             Raw::Http { method, target } if self.rules.is_empty() && !self.keep => {
-                (b'h', method, super::wire::path_of(target))
+                path::without_numbers(super::wire::path_of(target), shape);
+                (b'h', method, &shape[..])
             }
             Raw::Http { method, target } => (b'h', method, target),
             Raw::Sql(sql) => (b's', &b""[..], sql),

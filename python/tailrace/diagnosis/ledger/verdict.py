@@ -303,11 +303,12 @@ class _Bench:
         begin, end = self._begun(clusters) - BEFORE_NS, max(one.end for one in clusters)
         latest = end + max(one.shortest_ns for one in clusters)
         around = slice(*np.searchsorted(begins, (begin, latest + 1)).tolist())
-        first, last = self.seen.steps.shortened(np.array([begin, end + 1])).tolist()
+        # What holds up a request may come to a server long after the request was sent.
+        first, last, until = self.seen.steps.shortened(np.array([begin, end + 1, latest + 1])).tolist()
         found = [
             line
             for line, share in self.account.taken.items()
-            if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, last)
+            if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, until)
         ]
         of_clients = self.removable.of_clients
         for line in of_clients:

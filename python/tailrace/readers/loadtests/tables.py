@@ -45,15 +45,21 @@ def _of_hey(row: Row, start: int) -> Sent | None:
     begin, took = _seconds(row, "offset"), _seconds(row, "response-time")
     if begin is None or took is None:
         return None
-    return Sent(start + begin, took, outcome(row.get("status-code", "")), _seconds(row, "DNS+dialup"))
+    return Sent(start + begin, took, outcome(row.get("status-code", "")), _connecting(row))
 
 
 def _of_oha(row: Row, start: int) -> Sent | None:
     begin, took = _seconds(row, "request-start"), _seconds(row, "request-duration")
     if begin is None or took is None:
         return None
-    connect, size = _seconds(row, "DNS+dialup"), whole(row.get("bytes", ""))
-    return Sent(start + begin, took, outcome(row.get("status", "")), connect, bytes_in=size)
+    size = whole(row.get("bytes", ""))
+    return Sent(start + begin, took, outcome(row.get("status", "")), _connecting(row), bytes_in=size)
+
+
+def _connecting(row: Row) -> int | None:
+    """The time to connect, which is counted from the query for the name on: without that."""
+    both, query = _seconds(row, "DNS+dialup"), _seconds(row, "DNS")
+    return both if both is None or query is None else max(both - query, 0)
 
 
 def _of_ab(row: Row, start: int) -> Sent | None:

@@ -102,6 +102,37 @@ pub fn name(method: &[u8], target: &[u8]) -> String {
     name
 }
 
+/// The path with `{id}` for each segment that is a number, a date or hexadecimal: it has the same name, and there are
+/// fewer of them.
+pub fn without_numbers(path: &[u8], shape: &mut Vec<u8>) {
+    shape.clear();
+    if !path.iter().any(u8::is_ascii_digit) {
+        shape.extend_from_slice(path);
+        return;
+    }
+    for (i, segment) in path.split(|&byte| byte == b'/').enumerate() {
+        if i > 0 {
+            shape.push(b'/');
+        }
+        if i > 0 && is_number(segment) {
+            shape.extend_from_slice(b"{id}");
+        } else {
+            shape.extend_from_slice(segment);
+        }
+    }
+}
+
+/// Some of what [`is_id`] finds, at a glance.
+fn is_number(segment: &[u8]) -> bool {
+    let (mut digits, mut others, mut hexadecimal) = (false, false, true);
+    for &byte in segment {
+        digits |= byte.is_ascii_digit();
+        others |= !byte.is_ascii_digit() && !b"-:,_".contains(&byte);
+        hexadecimal &= byte.is_ascii_hexdigit() || byte == b'-';
+    }
+    digits && (!others || (hexadecimal && segment.len() >= 12))
+}
+
 /// What a word is called that stands for itself: an identifier, a plain word, or anything else.
 pub fn word(word: &str) -> String {
     let mut name = String::new();

@@ -307,4 +307,12 @@ proptest! {
         }
         prop_assert!(names.iter().all(|name| name.len() <= super::NAME_MAX));
     }
+
+    #[test]
+    fn numbers_of_a_path_do_not_change_its_name(path in "/([a-f0-9;.,:_-]{0,14}/|[a-z]{1,6}/|[0-9]{1,5}/|/){0,14}[a-z0-9.]{0,8}") {
+        let mut shape = Vec::new();
+        super::path::without_numbers(path.as_bytes(), &mut shape);
+        let shape = String::from_utf8(shape).unwrap();
+        prop_assert_eq!(http(&shape), http(&path));
+    }
 }
