@@ -5,7 +5,9 @@
 Each reading is a process of its own, and its CPU seconds are what the kernel accounts to it and to its children beyond
 those of a process that imports the same modules. Tailrace makes visits, requests, calls or samples. Its peers do less:
 DuckDB takes the same values out of the JSON or the lines and counts them. tshark prints the streams of HTTP/2 or the
-requests inside TLS, with the same key log.
+requests inside TLS, with the same key log. The library of protobuf (upb) decodes the messages and counts their spans.
+ring, which Tailrace decrypts with, opens records of the same lengths alone, if it was built: `cargo build --release
+--manifest-path benches/read/aead-driver/Cargo.toml`.
 """
 
 from __future__ import annotations
@@ -69,6 +71,18 @@ print(duckdb.sql('''
 TRACES = "found = traces.read([source.Source(Path(PATH))]); print(sum(frame.height for frame in found.visits))"
 LOGS = "found = accesslog.read([source.Source(Path(PATH), 'web')]); print(sum(frame.height for frame in found.visits))"
 SAMPLES = "found = otlpmetrics.read(source.Source(Path(PATH))); print(found.samples[0].height)"
+MESSAGES = """
+with open(PATH, "rb") as file:
+    content, at, spans = file.read(), 0, 0
+while at < len(content):
+    length = int.from_bytes(content[at : at + 4], "big")
+    batch = TracesData.FromString(content[at + 4 : at + 4 + length])
+    spans += sum(len(scope.spans) for resource in batch.resource_spans for scope in resource.scope_spans)
+    at += 4 + length
+print(spans)
+"""
+UPB = "from opentelemetry.proto.trace.v1.trace_pb2 import TracesData"
+DRIVER = Path(__file__).parent / "aead-driver" / "target" / "release" / "aead-driver"
 DECODE = """
 with tempfile.TemporaryDirectory() as folder:
     print(len(_core.decode([PATH], folder, json.dumps(OPTIONS))))
@@ -128,6 +142,7 @@ def rows(folder: Path, scale: float, only: str) -> list[Row]:
             Row("OTLP JSON", "tailrace", spans["JSON"], READ, TRACES),
             Row("OTLP JSON", "duckdb", spans["JSON"], DUCK, SPANS),
             Row("OTLP protobuf", "tailrace", spans["protobuf"], READ, TRACES),
+            Row("OTLP protobuf", "upb", spans["protobuf"], UPB, MESSAGES),
         ]
     if only in ("", "logs"):
         log = files.access_log(folder / "access.log", round(300_000 * scale))
@@ -145,18 +160,38 @@ def rows(folder: Path, scale: float, only: str) -> list[Row]:
 
 def _captures(folder: Path, scale: float) -> list[Row]:
     found = []
-    for form, name, times, keys in (("HTTP/2", "http2", 100, ""), ("TLS", "tls", 300, str(KEYS))):
-        path = files.multiplied(files.CAPTURES / f"{name}.pcap", folder / f"{name}.pcap", max(round(times * scale), 1))
+    for form, name, times, keys in (
+        *(("HTTP/1", "http", 400, ""), ("HTTP/2", "http2", 400, ""), ("TLS", "tls", 300, str(KEYS))),
+        ("TLS without keys", "tls", 300, ""),
+    ):
+        times = max(round(times * scale), 1)
+        path = files.multiplied(files.CAPTURES / f"{name}.pcap", folder / f"{name}.pcap", times)
         decode = DECODE.replace("OPTIONS", repr({"keys": keys} if keys else {}))
         found.append(Row(form, "tailrace", path, "import json, tempfile\nfrom tailrace import _core", decode))
-        if shutil.which("tshark"):
-            secrets = ("-o", f"tls.keylog_file:{keys}") if keys else ("-d", "tcp.port==8081,http2")
-            shown = "http2.headers.status or http2.headers.method or http.request or http.response"
-            names = ("frame.time_epoch", "tcp.stream", "http2.streamid", "http.time")
-            fields = [word for name in names for word in ("-e", name)]
-            command = ("tshark", "-n", "-r", str(path), *secrets, "-Y", shown, "-T", "fields", *fields)
-            found.append(Row(form, "tshark", path, command=command))
+        if shutil.which("tshark") and form in ("HTTP/2", "TLS"):
+            found.append(_by_tshark(form, path, keys))
+        if DRIVER.exists() and keys:
+            lengths = folder / "lengths"
+            lengths.write_text("\n".join(_records(files.CAPTURES / f"{name}.pcap")))
+            found.append(Row(form, "ring", path, command=("sh", "-c", f"exec {DRIVER} {times} < {lengths}")))
     return found
+
+
+def _by_tshark(form: str, path: Path, keys: str) -> Row:
+    secrets = ("-o", f"tls.keylog_file:{keys}") if keys else ("-d", "tcp.port==8081,http2")
+    shown = "http2.headers.status or http2.headers.method or http.request or http.response"
+    names = ("frame.time_epoch", "tcp.stream", "http2.streamid", "http.time")
+    fields = [word for name in names for word in ("-e", name)]
+    command = ("tshark", "-n", "-r", str(path), *secrets, "-Y", shown, "-T", "fields", *fields)
+    return Row(form, "tshark", path, command=command)
+
+
+def _records(capture: Path) -> list[str]:
+    """The lengths of the records of data in a capture, as tshark shows them."""
+    show = ("-Y", "tls.record.opaque_type == 23 or tls.record.content_type == 23", "-T", "fields")
+    command = ("tshark", "-n", "-r", str(capture), *show, "-e", "tls.record.length")
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return [length for line in lines for length in line.split(",")]
 
 
 def main() -> None:

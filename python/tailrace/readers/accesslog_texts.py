@@ -29,18 +29,35 @@ class Table:
     """Texts by their numbers, which may become more; and what was made of them before."""
 
     texts: list[str | None]
-    _made: dict[Callable[..., object], list[object]] = field(default_factory=dict)
+    _made: dict[Callable[..., object], _Made] = field(default_factory=dict)
 
-    def each(self, of: Callable[[str | None], object]) -> list[object]:
-        """A function of each text; `UnusualError` in place of a text that it refuses."""
-        made = self._made.setdefault(of, [])
-        for text in self.texts[len(made) :]:
+    def each(self, of: Callable[[str | None], object]) -> _Made:
+        """A function of each text."""
+        made = self._made.setdefault(of, _Made())
+        for text in self.texts[len(made.values) :]:
             try:
                 one = of(text)
-                made.append(UnusualError if isinstance(one, int) and abs(one) > LATEST_NS else one)
+                is_usual = not isinstance(one, int) or abs(one) <= LATEST_NS
             except (UnusualError, ValueError, TypeError, OverflowError):  # the last two: a moment that does not fit
-                made.append(UnusualError)
+                one, is_usual = None, False
+            made.values.append(one if is_usual else None)
+            made.texts.texts.append(one if isinstance(one, str) else None)
+            made.usual = made.usual and is_usual
+            made.unusual.append(not is_usual)
         return made
+
+
+@dataclass
+class _Made:
+    """What a function made of each text of a table."""
+
+    values: list[object] = field(default_factory=list)
+    texts: Table = field(default_factory=lambda: Table([]))
+    """Those that are texts."""
+    unusual: list[bool] = field(default_factory=list)
+    """Which texts the function refused."""
+    usual: bool = True
+    """None of them."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +73,21 @@ class Texts:
 
     def each(self, of: Meaning) -> Texts:
         """A function of each text. Raises UnusualError if that does."""
-        made = self._usual(of)
-        return Texts(self.numbers, Table([one if isinstance(one, str) else None for one in made]))
+        return Texts(self.numbers, self._usual(of).texts)
 
     def each_number(self, of: Callable[[str | None], int]) -> Ints:
         """The same with a number."""
         made = self._usual(of)
-        return np.array([one if isinstance(one, int) else 0 for one in made], np.int64)[self.numbers]
+        return np.array([one if isinstance(one, int) else 0 for one in made.values], np.int64)[self.numbers]
 
     def check_each(self, of: Callable[[str | None], bool]) -> None:
         """Raises UnusualError if this is false of a text."""
-        check(np.array([one is True for one in self.table.each(of)])[self.numbers].all())
+        values = self.table.each(of).values
+        check(all(values) or np.array([one is True for one in values])[self.numbers].all())
 
-    def _usual(self, of: Callable[[str | None], object]) -> list[object]:
+    def _usual(self, of: Callable[[str | None], object]) -> _Made:
         made = self.table.each(of)
-        unusual = np.array([one is UnusualError for one in made])
-        check(not unusual.any() or not unusual[self.numbers].any())
+        check(made.usual or not np.array(made.unusual)[self.numbers].any())
         return made
 
     @property

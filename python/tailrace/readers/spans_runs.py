@@ -28,6 +28,8 @@ VISIT = np.dtype(
 `entry` says whether a client sent it; `start` is negative if unknown; texts are numbers."""
 
 
+_BLOCK = 1 << 15
+"""Rows of a single run that are read at a time: 3 MB, which caches of processors hold."""
 _TOGETHER = 64
 """Runs of one level that become a run of the next."""
 
@@ -100,7 +102,7 @@ class Runs:
 def _merged(runs: Sequence[Rows], most: int) -> Iterator[Table]:
     """The rows of all runs, in order; at most some `most` of them at a time."""
     if len(runs) == 1:
-        yield from runs[0].blocks(most)
+        yield from runs[0].blocks(min(most, _BLOCK))
         return
     size = max(most // max(len(runs), 1), 16)
     open_now = [_Head(run, size) for run in runs]
