@@ -24,6 +24,7 @@ macro_rules! scribe {
                 .map_or(0, |attempt| attempt.answer_repeats),
             opaque: None,
             refused: Vec::new(),
+            in_hole: false,
         }
     };
 }
@@ -543,8 +544,16 @@ impl Connection {
         }
     }
 
-    /// Another connection uses these ports, or this one was silent for too long: everything open
-    /// ends here.
+    /// Another connection uses these ports, so the end of this one is missing in the capture.
+    pub fn replace(&mut self, time: i64, ledger: &mut Ledger) {
+        self.settle_reader(true, ledger);
+        if let Some(body) = &mut self.body {
+            body.queue.server_gap();
+        }
+        self.supersede(time, ledger);
+    }
+
+    /// This connection was silent for too long, or is over: everything open ends here.
     pub fn supersede(&mut self, time: i64, ledger: &mut Ledger) {
         match self.phase {
             Phase::Asking | Phase::Answered => self.expire(time, ledger),

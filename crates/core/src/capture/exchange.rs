@@ -117,8 +117,24 @@ struct Exchange {
     bytes_out: u64,
     /// Known, while the end is not.
     outcome: Option<Outcome>,
-    /// A hole of the capture may hold its response; the time by which the hole had ended.
+    /// A hole of the capture may hold its response; what was seen of it last before that.
     hole: i64,
+    /// The last bytes of its response are in that hole.
+    blind: bool,
+    /// Bytes of the client behind it are missing: they may ask for something else.
+    overtaken: bool,
+}
+
+impl Exchange {
+    fn seen(&self) -> i64 {
+        self.last_asked.max(self.last_byte)
+    }
+
+    /// The end of its response was not seen, or it may be that of a later request, for that and the answer before may be
+    /// in the hole.
+    fn is_lost(&self) -> bool {
+        self.blind || (self.hole != NO_TIME && self.overtaken)
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -155,10 +171,29 @@ impl Queue {
         }
     }
 
-    /// Bytes of the server are missing; they ended before `time`.
-    pub fn server_gap(&mut self, time: i64) {
+    /// Bytes of the server are missing. They came no earlier than what was seen of an exchange last. When they ended is
+    /// unknown, for the next packet may follow after a long pause of the client.
+    pub fn server_gap(&mut self) {
         for exchange in &mut self.open {
-            exchange.hole = time;
+            exchange.hole = exchange.hole.max(exchange.seen());
+        }
+    }
+
+    /// How many requests came, and the bytes of the newest.
+    pub fn asked(&self) -> (u64, u64) {
+        let bytes = self.open.back().map_or(0, |newest| newest.bytes_in);
+        (self.requests, bytes)
+    }
+
+    /// Bytes of the client are missing, before which so much was [`asked`](Queue::asked). Those by which the newest
+    /// request has grown are its own.
+    pub fn client_gap(&mut self, before: (u64, u64)) {
+        let now = self.asked();
+        let grown = now.0 == before.0 && now.1 > before.1;
+        let later = (now.0 - before.0) as usize + usize::from(grown);
+        let earlier = self.open.len().saturating_sub(later);
+        for exchange in self.open.iter_mut().take(earlier) {
+            exchange.overtaken = true;
         }
     }
 
@@ -183,6 +218,8 @@ pub struct Scribe<'a> {
     pub opaque: Option<&'static str>,
     /// What it could not read.
     pub refused: Refused,
+    /// The bytes that it reads are missing in the capture, so nobody knows when they came.
+    pub in_hole: bool,
 }
 
 impl Scribe<'_> {
@@ -258,8 +295,27 @@ impl Scribe<'_> {
         else {
             return false;
         };
-        self.close_front(Status::of(outcome), last);
+        self.close_as(outcome, last);
         true
+    }
+
+    /// The response of the oldest exchange ended, as far as it was seen.
+    fn close_as(&mut self, outcome: Outcome, departure: i64) {
+        if self.queue.open.front().is_some_and(Exchange::is_lost) {
+            self.close_lost();
+        } else {
+            self.close_front(Status::of(outcome), departure);
+        }
+    }
+
+    /// The response of the oldest exchange was in a hole of the capture.
+    fn close_lost(&mut self) {
+        let Some(front) = self.queue.open.front() else {
+            return;
+        };
+        let seen = front.hole.max(front.last_byte);
+        self.ledger.counts.responses_unseen += 1;
+        self.close_front(Status::Unknown, seen);
     }
 
     /// The connection is over: every open exchange ends now, complete or not.
@@ -269,8 +325,7 @@ impl Scribe<'_> {
             if front.outcome.is_some() {
                 self.close_answered();
             } else if front.hole != NO_TIME {
-                self.ledger.counts.responses_unseen += 1;
-                self.close_front(Status::Unknown, time);
+                self.close_lost();
             } else if unanswered && by_client {
                 self.close_front(Status::Abandoned, time);
             } else {
@@ -282,6 +337,7 @@ impl Scribe<'_> {
     /// The recording is over: answered exchanges are reported, others remain open.
     pub fn close_recording(&mut self) {
         while self.close_answered() {}
+        self.close_unseen();
         if let Some(oldest) = self.queue.open.front() {
             let sent = oldest.opening.map_or(oldest.begin, |o| o.sent);
             self.ledger.servers.tally(self.parties.server, |tally| {
@@ -311,18 +367,16 @@ impl Scribe<'_> {
         }
     }
 
-    /// A request comes while the oldest one has no complete response, and the capture has a hole
+    /// A request comes, or the recording ends, while the oldest one has no complete response, and the capture has a hole
     /// since: the response was in there.
-    fn close_unseen(&mut self, time: i64) {
-        while let Some(hole) = self
+    fn close_unseen(&mut self) {
+        while self
             .queue
             .open
             .front()
-            .map(|front| front.hole)
-            .filter(|&hole| hole != NO_TIME)
+            .is_some_and(|front| front.hole != NO_TIME)
         {
-            self.ledger.counts.responses_unseen += 1;
-            self.close_front(Status::Unknown, hole.min(time));
+            self.close_lost();
         }
     }
 }
@@ -336,7 +390,7 @@ impl Exchanges for Scribe<'_> {
 
     fn request(&mut self, time: i64, raw: Raw<'_>, key: u64) {
         while self.close_answered() {}
-        self.close_unseen(time);
+        self.close_unseen();
         if self.queue.open.len() >= OPEN_MAX {
             self.ledger.counts.requests_lost += 1;
             self.queue.open.pop_front();
@@ -366,6 +420,8 @@ impl Exchanges for Scribe<'_> {
             bytes_out: 0,
             outcome: None,
             hole: NO_TIME,
+            blind: false,
+            overtaken: false,
         });
         self.ledger
             .servers
@@ -393,7 +449,9 @@ impl Exchanges for Scribe<'_> {
     fn request_bytes(&mut self, time: i64, len: u64) {
         if let Some(newest) = self.queue.open.back_mut() {
             newest.bytes_in += len;
-            newest.last_asked = newest.last_asked.max(time);
+            if !self.in_hole {
+                newest.last_asked = newest.last_asked.max(time);
+            }
         }
     }
 
@@ -407,11 +465,18 @@ impl Exchanges for Scribe<'_> {
 
     fn response_bytes(&mut self, time: i64, len: u64) {
         if let Some(oldest) = self.queue.open.front_mut() {
+            if oldest.hole != NO_TIME && oldest.overtaken {
+                return;
+            }
+            oldest.bytes_out += len;
+            oldest.blind = self.in_hole;
+            if self.in_hole {
+                return;
+            }
             if oldest.first_byte == NO_TIME {
                 oldest.first_byte = time;
             }
             oldest.last_byte = oldest.last_byte.max(time);
-            oldest.bytes_out += len;
         }
     }
 
@@ -428,12 +493,12 @@ impl Exchanges for Scribe<'_> {
             .front()
             .map(|front| (front.begin, front.last_byte))
         {
-            self.close_front(Status::of(outcome), last.max(begin));
+            self.close_as(outcome, last.max(begin));
         }
     }
 
     fn break_off(&mut self, time: i64, outcome: Outcome) {
-        self.close_front(Status::of(outcome), time);
+        self.close_as(outcome, time);
     }
 
     fn open_ended(&mut self, outcome: Outcome) {

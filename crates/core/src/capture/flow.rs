@@ -171,7 +171,7 @@ impl Flow {
         };
         let mut new = known.is_none();
         if !new && slot.connection.is_over_for(segment) {
-            slot.connection.supersede(segment.time, &mut self.ledger);
+            slot.connection.replace(segment.time, &mut self.ledger);
             if let Some(connection) = Connection::start(segment, &mut self.ledger) {
                 slot.connection = connection;
                 new = true;

@@ -12,6 +12,7 @@ use super::exchange::{Refused, Scribe};
 use super::servers::Server;
 use super::wire::detect::{again, detect, Sign};
 use super::wire::{opaque::Opaque, open, Chunk, Exchanges, Kind, Outcome, Protocol, Raw, Side};
+use crate::record::NO_TIME;
 use serde::{Deserialize, Serialize};
 
 /// First bytes examined on each side: every protocol shows itself in its first packet.
@@ -155,6 +156,8 @@ pub struct Reading {
     sniffs: bool,
     /// No bytes came yet.
     untouched: bool,
+    /// When the newest hole in the server's bytes had ended.
+    hole: i64,
 }
 
 /// The client's bytes since the server's last.
@@ -185,6 +188,7 @@ impl Reading {
             why: "",
             sniffs: false,
             untouched: true,
+            hole: NO_TIME,
         }
     }
 
@@ -234,6 +238,20 @@ impl Reading {
                     self.misread(chunk, refused, out);
                 }
             }
+        }
+    }
+
+    /// The client's missing bytes may hold requests, whose answers would look like those of the requests before. Numbers
+    /// of requests prevent this, unless so much is missing that it may be another connection.
+    fn client_gap(&mut self, time: i64, len: u64, out: &mut Scribe<'_>) {
+        let before = match self.kind {
+            // Nobody knows whose bytes they are.
+            Kind::Opaque => (out.queue.requests, u64::MAX),
+            _ => out.queue.asked(),
+        };
+        self.protocol.gap(Side::Client, time, len, out);
+        if len == 0 || !self.protocol.numbers() {
+            out.queue.client_gap(before);
         }
     }
 
@@ -384,9 +402,15 @@ impl Reader {
         match self {
             Reader::Listening(listening) => listening.push(side, chunk, false),
             Reader::Reading(reading) => {
+                // It waited behind a hole of its own, so the server's hole is behind it.
+                let hole = reading.hole;
+                let earlier = side == Side::Client && chunk.time < hole;
                 reading.data(side, chunk, out);
                 if out.opaque.is_some() {
                     self.give_up(out);
+                }
+                if earlier {
+                    self.gap(Side::Server, hole, 0, out);
                 }
             }
         }
@@ -398,11 +422,17 @@ impl Reader {
                 listening.push(side, Chunk::hole(time, len), true);
             }
             Reader::Reading(reading) => {
-                if side == Side::Server {
-                    out.queue.server_gap(time);
-                }
                 reading.turn.excused = true;
-                reading.protocol.gap(side, time, len, out);
+                out.in_hole = true;
+                match side {
+                    Side::Client => reading.client_gap(time, len, out),
+                    Side::Server => {
+                        reading.hole = time;
+                        out.queue.server_gap();
+                        reading.protocol.gap(side, time, len, out);
+                    }
+                }
+                out.in_hole = false;
                 out.refused.clear();
                 if out.opaque.is_some() {
                     self.give_up(out);

@@ -25,11 +25,13 @@ from tailrace.diagnosis.ledger.losses import (
     Cause,
     Loss,
     Seen,
+    collection,
     freeze,
     holding,
     lock,
     neighbour,
     overhead,
+    own_work,
     turns,
 )
 from tailrace.diagnosis.ledger.losses.loss import EXPECTED, blur
@@ -59,6 +61,8 @@ MOST = 0.5
 """A server that is stopped lacks more than half of its capacity in each step, except in those at the edges of the
 stop."""
 
+UNSEEN = {lock.CAUSE: lock.VISITS, own_work.CAUSE: own_work.UNNAMED}
+"""This maps causes that no visit shows to the words for what took the capacity."""
 COMPUTING = frozenset(cause.name for cause in CAUSES if cause.computes)
 Line = tuple[str, str]
 """It names a cause and the server that lost capacity to it."""
@@ -291,13 +295,15 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     for begin, end, _ in still:
         kept[begin:end] = 1.0
     rest = np.where((rest >= LEAST_LOSS) & ~_waits(seen, account, server, free), np.clip(rest, 0.0, 1.0), 0.0) * kept
-    for cause, part in _names(seen, account.recorded, server, rest, np.clip(1.0 - taken, 0.0, 1.0)).items():
+    parts = _names(seen, account.recorded, server, rest, np.clip(1.0 - taken, 0.0, 1.0))
+    _with_own_work(seen, account, server, silent, parts)
+    for cause, part in parts.items():
         # If a server used no CPU, samples show that it was slow.
         took = part if cause in (freeze.CAUSE, lock.CAUSE) else part * sure
         if took.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
-            if cause == lock.CAUSE:
-                account.losses.setdefault((cause, server), Loss(took, place=lock.VISITS))
+            if cause in UNSEEN:
+                account.losses.setdefault((cause, server), Loss(took, place=UNSEEN[cause]))
 
 
 def _lacking(rest: Shares, mask: NDArray[np.bool_]) -> list[tuple[int, int, float]]:
@@ -369,6 +375,20 @@ def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shar
     named = {freeze.CAUSE: np.where(still, left, 0.0), lock.CAUSE: np.where(slept, left, 0.0)}
     named |= {overhead.CAUSE: np.where(crowded & ~slept, rest, 0.0)}
     return named | {UNKNOWN: np.where(still | slept | crowded, 0.0, rest)}
+
+
+def _with_own_work(
+    seen: Seen, account: Account, server: str, silent: NDArray[np.bool_], parts: dict[str, Shares]
+) -> None:
+    """Charge work that no visit shows with what is unknown, unless that work may be a collection."""
+    if collection.missing(seen.view, server) is not None:
+        return
+    found, alone = own_work.unnamed(seen, server, _stretches(silent, 1))
+    for own in seen.view.series(server, "cpu_busy")[:1]:
+        found = _resolved(seen, own, found)
+    if (part := np.where(found, parts[UNKNOWN], 0.0)).any():
+        parts |= {own_work.CAUSE: part, UNKNOWN: parts[UNKNOWN] - part}
+        account.claimed[own_work.CAUSE, server] = np.where(found, alone, 0.0)
 
 
 def _resolved(seen: Seen, own: Series, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 use super::super::attempt::{Answer, Attempt, Syn};
 use super::super::exchange::Opening;
 use super::super::ledger::{Ledger, Status};
+use super::super::reader::{index, other};
 use super::super::servers::Evidence;
 use super::super::wire::Side;
 use super::super::{Segment, ACK, SYN};
@@ -174,9 +175,22 @@ impl Connection {
                     self.fail(Status::Reset, segment.time, ledger);
                 }
                 let by_client = self.left().unwrap_or(side) == Side::Client;
+                self.look_back(segment, side, ledger);
                 self.end_all(segment.time, by_client, ledger);
             }
             Phase::Closed => {}
+        }
+    }
+
+    /// The numbers of a reset may show bytes that are missing in the capture; an answer may be among them.
+    fn look_back(&mut self, segment: &Segment<'_>, side: Side, ledger: &mut Ledger) {
+        self.settle_reader(true, ledger);
+        let Some(body) = &mut self.body else { return };
+        let (mine, theirs) = (index(side), index(other(side)));
+        let acked =
+            segment.flags & ACK != 0 && body.streams[theirs].missing_before(segment.ack) > 0;
+        if acked || body.streams[mine].missing_before(segment.seq) > 0 {
+            body.queue.server_gap();
         }
     }
 }

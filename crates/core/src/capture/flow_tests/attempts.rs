@@ -446,7 +446,8 @@ fn a_connection_without_its_end_makes_room_for_the_next() {
     talk.open(0).up(MS, 1001, 5001, "hello");
     talk.packet(S, true, SYN, 9000, 0, "");
     let flow = talk.flow();
-    assert_eq!(status(&flow, &only_visit(&flow)), "abandoned");
+    assert_eq!(status(&flow, &only_visit(&flow)), "unknown");
+    assert_eq!(only_visit(&flow).departure, MS);
     assert_eq!((tally(&flow).attempts, tally(&flow).syn_repeats), (2, 0));
 }
 

@@ -116,7 +116,7 @@ fn an_answer_seen_after_the_next_request_by_a_reordering_capture_is_not_lost() {
 }
 
 #[test]
-fn a_response_in_a_hole_ends_its_exchange_with_status_unknown_or_by_its_length() {
+fn a_response_in_a_hole_ends_its_exchange_with_status_unknown_at_what_was_seen_last() {
     let mut talk = Talk::new();
     talk.open(0)
         .up(MS, 1001, 5001, "hello")
@@ -125,8 +125,46 @@ fn a_response_in_a_hole_ends_its_exchange_with_status_unknown_or_by_its_length()
     let flow = talk.flow();
     assert_eq!(flow.ledger.counts.gap_bytes, 10);
     assert_eq!(flow.ledger.visits.len(), 2);
-    assert_eq!(flow.ledger.visits[0].departure, 20 * MS);
+    assert_eq!(flow.ledger.visits[0].departure, MS);
     assert_eq!(flow.ledger.visits[1].departure, 24 * MS);
+    assert_eq!(status(&flow, &flow.ledger.visits[0]), "unknown");
+}
+
+#[test]
+fn an_answer_behind_a_hole_of_both_sides_is_not_that_of_the_request_before() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        // Its answer and the next request are missing, as in a capture that lost all packets for six seconds.
+        .down(6 * S, 5011, 1011, "ok")
+        .up(7 * S, 1011, 5013, "again")
+        .down(7 * S + MS, 5013, 1016, "ok");
+    let flow = talk.flow();
+    let seen = |at: usize| {
+        (
+            flow.ledger.visits[at].sent,
+            flow.ledger.visits[at].departure,
+        )
+    };
+    assert_eq!(status(&flow, &flow.ledger.visits[0]), "unknown");
+    assert_eq!(seen(0), (0, MS));
+    assert_eq!(flow.ledger.counts.responses_unseen, 1);
+    assert_eq!(flow.ledger.visits.len(), 2);
+}
+
+#[test]
+fn a_client_that_pauses_behind_a_hole_does_not_make_the_response_long() {
+    let mut talk = Talk::new();
+    // The first half of the response was seen; the client asks again after five seconds.
+    talk.open(0)
+        .up(MS, 1001, 5001, "hello")
+        .down(3 * MS, 5001, 1006, "01234")
+        .up(5 * S, 1006, 5011, "again")
+        .down(5 * S + MS, 5011, 1011, "ok");
+    let flow = talk.flow();
+    assert_eq!(flow.ledger.visits[0].departure, 3 * MS);
+    assert_eq!(status(&flow, &flow.ledger.visits[0]), "unknown");
+    assert_eq!(flow.ledger.visits[1].departure, 5 * S + MS);
 }
 
 #[test]
@@ -265,4 +303,40 @@ fn a_fin_captured_before_the_last_bytes_ends_after_them() {
         (10, 0)
     );
     assert_eq!(tally(&flow).established_now, 0);
+}
+
+#[test]
+fn requests_that_wait_behind_holes_do_not_move_the_answers_of_those_after_them() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .exchange(MS)
+        // The connection goes on behind a hole, and again behind the next one, without a pause between them.
+        .up(100 * MS, 1106, 5211, "hello")
+        .up(120 * MS, 1206, 5411, "again")
+        .down(124 * MS, 5411, 1211, "ok")
+        .up(128 * MS, 1211, 5413, "third")
+        .down(129 * MS, 5413, 1216, "ok");
+    let flow = talk.flow();
+    let visits = flow.ledger.visits.iter();
+    assert_eq!(
+        visits
+            .map(|v| (v.sent / MS, v.departure / MS, status(&flow, v)))
+            .collect::<Vec<_>>()[1..],
+        [
+            (100, 100, "unknown".to_owned()),
+            (120, 124, "ok".to_owned()),
+            (128, 129, "ok".to_owned())
+        ]
+    );
+}
+
+#[test]
+fn a_request_whose_connection_ends_in_a_hole_was_not_given_up() {
+    let mut talk = Talk::new();
+    talk.open(0).up(MS, 1001, 5001, "hello");
+    // The answer and the end are missing: the reset of a later request shows bytes that were not seen.
+    talk.packet(3 * S, true, RST | ACK, 1201, 5401, "");
+    let flow = talk.flow();
+    assert_eq!(status(&flow, &only_visit(&flow)), "unknown");
+    assert_eq!(only_visit(&flow).departure, MS);
 }

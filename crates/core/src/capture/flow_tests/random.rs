@@ -136,6 +136,25 @@ proptest! {
         prop_assert_eq!(visits(&once), visits(&all));
     }
 
+    /// The first visit of a connection is none of those: up to `PROMPT`, what was sent in a hole belongs to its opening.
+    #[test]
+    fn holes_make_no_visit_longer(
+        scripts in prop::collection::vec(script(), 1..4),
+        holes in prop::collection::vec((0..2 * S, 1..300 * MS), 1..4),
+    ) {
+        let whole = capture(&scripts);
+        let is_seen = |p: &&Tcp| !holes.iter().any(|&(begin, length)| (begin..begin + length).contains(&p.time));
+        let rest: Vec<Tcp> = whole.iter().filter(is_seen).cloned().collect();
+        let known = visits(&whole);
+        for (status, visit) in visits(&rest) {
+            if status == "ok" && visit.connected == NO_TIME {
+                let same = known.iter().filter(|(_, one)| one.sent == visit.sent);
+                let longest = same.map(|(_, one)| one.departure).max();
+                prop_assert!(longest.is_none_or(|end| visit.departure <= end), "{:?}", visit);
+            }
+        }
+    }
+
     #[test]
     fn a_packet_with_other_numbers_costs_nothing(
         scripts in prop::collection::vec(script(), 1..4),

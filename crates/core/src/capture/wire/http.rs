@@ -230,6 +230,10 @@ impl Protocol for Http {
         }
     }
 
+    fn numbers(&self) -> bool {
+        self.http2.is_some()
+    }
+
     fn left(&self) -> bool {
         self.upgraded.is_some()
     }

@@ -94,6 +94,10 @@ impl Protocol for Http2 {
         super::state(super::Kind::Http2, self)
     }
 
+    fn numbers(&self) -> bool {
+        true
+    }
+
     fn revive(&mut self) {
         let new = Http2::default();
         self.client.adopt(new.client);

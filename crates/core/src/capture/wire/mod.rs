@@ -211,6 +211,10 @@ pub trait Protocol: Send {
     fn left(&self) -> bool {
         false
     }
+    /// Whether a response names its request.
+    fn numbers(&self) -> bool {
+        false
+    }
     /// Its state, from which [`detect::reopen`] makes it again.
     fn saved(&self) -> Result<State>;
     /// Its parts take what is code, which no state holds, from new ones.

@@ -67,7 +67,8 @@ impl Protocol for Opaque {
     }
 
     fn gap(&mut self, side: Side, time: i64, len: u64, out: &mut dyn Exchanges) {
-        if len > 0 {
+        // Of a hole of unknown length, only what it may hold of the server is known: the awaited answer.
+        if len > 0 || (side == Side::Server && self.asking) {
             self.data(side, Chunk::hole(time, len), out);
         }
     }

@@ -187,6 +187,10 @@ impl<D: Dialect> Protocol for Paired<D> {
         super::state(D::KIND, self)
     }
 
+    fn numbers(&self) -> bool {
+        D::UNIQUE
+    }
+
     fn revive(&mut self) {
         let new = Self::default();
         self.client.adopt(new.client);

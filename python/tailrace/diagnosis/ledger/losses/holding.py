@@ -97,9 +97,16 @@ def _blur(seen: Seen, server: str) -> int:
 
 
 def _words(held: Held) -> str:
-    name = Counter(held.names.tolist()).most_common(1)[0][0]
-    each = duration(int(np.median(held.end - held.begin)))
-    many = count(len(held.visits), "connection" if name == silences.NAME else "visit")
-    at_once = f", {held.most} at once" if held.most > 1 else ""
+    """Say which visits held the places: those of the name that held them longest in total."""
+    lasted = Counter[str]()
+    for name, time in zip(held.names.tolist(), (held.end - held.begin).tolist(), strict=True):
+        lasted[name] += time
+    name = lasted.most_common(1)[0][0]
+    its = held.only(held.names == name)
+    each = duration(int(np.median(its.end - its.begin)))
+    many = count(len(its.visits), "connection" if name == silences.NAME else "visit")
+    at_once = f", {its.most} at once" if its.most > 1 else ""
     of = f" in {count(held.places, 'place')}" if held.places else ""
-    return f"{name} ({many} of {each}{at_once}{of})" if name else f"{many} of {each}{at_once}{of}"
+    said = f"{name} ({many} of {each}{at_once}{of})" if name else f"{many} of {each}{at_once}{of}"
+    others = len(held.visits) - len(its.visits)
+    return f"{said} and {count(others, 'other visit')}" if others else said

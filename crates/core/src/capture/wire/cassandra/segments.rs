@@ -149,6 +149,10 @@ impl Protocol for Cql {
         super::super::state(super::super::Kind::Cassandra, self)
     }
 
+    fn numbers(&self) -> bool {
+        self.frames.numbers()
+    }
+
     fn revive(&mut self) {
         self.frames.revive();
     }
