@@ -132,6 +132,7 @@ def test_a_figure_is_found_by_its_number(tmp_path: Path) -> None:
         (tmp_path / "p" / name / "expected.toml").touch()
     assert [entry.name for entry in shelf.find(tmp_path, "p", "Fig. 1")] == ["figure-1"]
     assert [entry.name for entry in shelf.find(tmp_path, "p", "i")] == ["table-I"]
+    assert [entry.name for entry in shelf.find(tmp_path, "p", "table-I, 1,1")] == ["table-I", "figure-1"]
     with pytest.raises(UsageError, match="p has no 'figure-3'; there: figure-1, figure-12, table-I"):
         shelf.find(tmp_path, "p", "figure-3")
 

@@ -52,7 +52,10 @@ Knobs = Annotated[
 def reproduce(
     paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="A folder of the experiments.")] = None,
     figure: Annotated[
-        str | None, typer.Argument(metavar="FIGURE | TABLE", help="figure-1, table-I. Default: all of the paper.")
+        str | None,
+        typer.Argument(
+            metavar="FIGURE | TABLE", help="figure-1, table-I; several with commas. Default: all of the paper."
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All papers.")] = False,
     diagnose: Diagnose = False,
@@ -113,7 +116,7 @@ def reproduce(
     if package:
         _package(made, out, time.monotonic() - began, known)
     else:
-        _write(made, out, f"{paper}-{entries[0].name}" if figure else paper or "all")
+        _write(made, out, "-".join([str(paper), *(entry.name for entry in entries)]) if figure else paper or "all")
     print_json(as_dict(made)) if as_json else _show(made)
 
 

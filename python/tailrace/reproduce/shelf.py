@@ -52,7 +52,7 @@ def entries(folder: Path) -> list[Entry]:
 
 
 def find(folder: Path, paper: str, name: str | None = None) -> list[Entry]:
-    """One figure or table ("figure-1", "figure 1", or "1" if that is unique), or all of a paper."""
+    """One figure or table ("figure-1", "figure 1", or "1" if unique), several with commas, or all of a paper."""
     all_of = entries(folder)
     of_paper = [entry for entry in all_of if entry.paper == paper]
     if not of_paper:
@@ -61,12 +61,16 @@ def find(folder: Path, paper: str, name: str | None = None) -> list[Entry]:
         raise UsageError(f"no experiments of a paper {paper!r} in {folder}", advice=advice)
     if name is None:
         return of_paper
+    return list(dict.fromkeys(_one(of_paper, paper, part) for part in name.split(",")))
+
+
+def _one(of_paper: list[Entry], paper: str, name: str) -> Entry:
     wanted = re.sub(r"[\s.]+", "-", name.strip().lower()).replace("fig-", "figure-")
     found = [entry for entry in of_paper if wanted in (entry.name.lower(), entry.name.lower().partition("-")[2])]
     if len(found) != 1:
         names = ", ".join(entry.name for entry in of_paper)
         raise UsageError(f"{paper} has {'several' if found else 'no'} {name!r}", advice=f"there: {names}")
-    return found
+    return found[0]
 
 
 def _order(name: str) -> tuple[str, int, str]:
