@@ -16,6 +16,7 @@ from polars.testing import assert_frame_equal
 from tailrace import readers
 from tailrace.dataset import Dataset
 from tailrace.errors import InputError, UsageError
+from tailrace.readers import loadtest
 from tailrace.readers.loadtests.closed_loop import closed_loop
 from tailrace.units import MILLISECOND, SECOND, parse_moment
 
@@ -195,3 +196,21 @@ def test_reformatted_json_of_vegeta_is_the_same(tmp_path: Path) -> None:
         categorical_as_str=True,
         check_dtypes=False,
     )
+
+
+@pytest.mark.parametrize(("query", "lost"), [("0.0001", 1), ("1.0000", 0)])
+def test_a_slow_query_for_a_name_is_no_lost_attempt(query: str, lost: int, tmp_path: Path) -> None:
+    """hey counts the time to connect from the query on."""
+    header = (FILES / "hey.csv").read_text().partition("\n")[0]
+    lines = [f"0.0050,0.0005,0.0001,0,0.0045,0,200,{n / 10:.4f}" for n in range(30)]
+    (tmp_path / "hey.csv").write_text("\n".join([header, *lines, f"1.0065,1.0015,{query},0,0.005,0,200,3.1"]))
+    run = read(tmp_path / "hey.csv")
+    assert run.requests().collect()["drops"].sum() == lost
+
+
+def test_of_many_requests_the_first_show_a_closed_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loadtest, "_EXAMINED", 30)
+    run = read("jmeter.jtl")
+    assert run.requests().collect().height == 41
+    [said] = [note for note in run.manifest.notes if "usual pace" in note]
+    assert said.endswith("of the first 30 requests")

@@ -102,3 +102,22 @@ def test_many_runs_need_few_open_files(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert runs.count == len(found)
     assert len(list((tmp_path / "scratch").iterdir())) < 3 * 64
+
+
+def test_visits_that_come_nearly_in_order_are_one_run(tmp_path: Path) -> None:
+    random, runs = np.random.default_rng(1), Runs(Scratch(tmp_path / "scratch"), most=64)
+    rows = np.zeros(4_000, VISIT)
+    rows["number"] = np.arange(len(rows))
+    rows["departure"] = rows["number"] * 10 + random.integers(0, 200, len(rows))
+    for first in range(0, len(rows), 100):
+        runs.add(rows[first : first + 100])
+    found = list(runs)
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    assert max(map(len, found)) <= 64
+    order = np.lexsort((rows["number"], rows["departure"]))
+    assert np.array_equal(np.concatenate(found), rows[order])
+    late = rows[:1].copy()
+    runs.add(late)
+    assert np.array_equal(
+        np.concatenate(list(runs))["departure"], np.sort(np.append(rows["departure"], late["departure"]))
+    )

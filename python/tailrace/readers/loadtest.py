@@ -84,6 +84,8 @@ def read(sources: Sequence[Source]) -> Found:
     return found
 
 
+_EXAMINED = 1 << 20
+"""Requests of a file that show whether its clients wait: 32 MB."""
 _MORE = "docs/reference/readers.md lists what is read"
 
 
@@ -97,6 +99,8 @@ def _read(source: Source, found: Found, form: Form, test: _Test) -> ClosedLoop |
             found.damaged(source.path.name, line)
             continue
         test.add(sent, source.place)
+        if len(begins) == _EXAMINED:
+            continue
         begins.append(sent.begin)
         ends.append(sent.begin + sent.duration)
         clients.append(numbers.setdefault(sent.client, len(numbers)) if sent.client else -1)
@@ -116,6 +120,7 @@ def _notes(form: Form, source: Source, loop: ClosedLoop | None) -> list[str]:
         said.append(f"{form.name} does not record how long connecting took: lost attempts show in response times only")
     if loop is not None:
         pace, clients = units.format_duration(loop.pace_ns), units.format_count(loop.clients)
+        of_first = f"; of the first {_EXAMINED:,} requests" if loop.requests == _EXAMINED else ""
         said.append(
             f"a closed loop of {clients} clients: each waits for its answer before it sends again, so the slow times "
             "hold fewer requests than users would have sent (coordinated omission)"
@@ -123,7 +128,7 @@ def _notes(form: Form, source: Source, loop: ClosedLoop | None) -> list[str]:
         if loop.hidden:
             said.append(
                 f"at the usual pace of a client, one request in {pace}, about {units.format_count(loop.hidden)} more "
-                "requests would have been sent while clients waited"
+                f"requests would have been sent while clients waited{of_first}"
             )
     said.append("what its servers did is not in a load test: visits and queues are unknown")
     return said

@@ -35,6 +35,8 @@ class ClosedLoop:
     """The usual time from one request of a client to its next."""
     hidden: int
     """Requests that would have been sent at that pace."""
+    requests: int
+    """That were looked at."""
 
 
 def closed_loop(begins: Times, ends: Times, clients: NDArray[np.int64] | None) -> ClosedLoop | None:
@@ -46,7 +48,7 @@ def closed_loop(begins: Times, ends: Times, clients: NDArray[np.int64] | None) -
         return None
     count, pace = found
     hidden = np.maximum((ends - begins) // max(pace, 1) - 1, 0)
-    return ClosedLoop(count, pace, int(hidden.sum()))
+    return ClosedLoop(count, pace, int(hidden.sum()), len(begins))
 
 
 def _by_clients(begins: Times, ends: Times, clients: NDArray[np.int64]) -> tuple[int, int] | None:
