@@ -291,6 +291,10 @@ def test_visits_take_turns_in_groups_of_as_many(batches: int, found: int) -> Non
     waited = np.maximum(left.max() + 4 * MS + np.arange(60) * 2 * MS, later + 4 * MS)
     begin, end = np.concatenate((usual, slow, later)), np.concatenate((usual + 4 * MS, left, waited))
     assert places._heavy(here(begin, end)).nonzero()[0].tolist() == list(range(100, 100 + found))
+    # The same where it is known when each visit got its place: three workers.
+    got = np.concatenate((usual, np.maximum(left - 900 * MS, slow), waited - 4 * MS))
+    its = replace(here(got, end), came=begin)
+    assert places._heavy(its).nonzero()[0].tolist() == list(range(100, 100 + found))
 
 
 def test_visits_that_wait_for_their_turn_as_long_as_a_call_lasts_did_not_take_long_by_themselves() -> None:

@@ -7,12 +7,13 @@ the same bounds (crates/core/src/capture/source.rs); docs/reference/limits.md li
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from tailrace.bounds import EXPANSION, EXPANSION_FREE, ZSTD_WINDOW_LOG
 
@@ -27,7 +28,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 class Packed:
     """The unpacked bytes of an open file, from its beginning."""
 
-    def __init__(self, raw: BinaryIO) -> None:
+    def __init__(self, raw: io.BufferedReader) -> None:
         magic = raw.read(4)
         raw.seek(0)
         self._raw = raw
@@ -37,20 +38,29 @@ class Packed:
 
     def blocks(self, size: int) -> Iterator[tuple[bytes, str | None]]:
         """Blocks of at most `size` bytes. They end where unpacking fails, and the last one carries the reason."""
-        while True:
-            try:
-                data = self._stream.read(size)
-            except (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile) as error:
-                yield b"", self._at(_explained(error))
-                return
-            if not data:
+        why = None
+        while why is None:
+            data, why = self._block(size)
+            if not data and why is None:
                 return
             self._taken += len(data)
-            if self._kind and too_large(self._taken, self._raw.tell()):
-                many = f"it expands to more than {EXPANSION} times its size; unpack it to read all of it"
-                yield data, self._at(many)
-                return
-            yield data, None
+            if why is None and self._kind and too_large(self._taken, self._raw.tell()):
+                why = f"it expands to more than {EXPANSION} times its size; unpack it to read all of it"
+            yield data, why and self._at(why)
+
+    def _block(self, size: int) -> tuple[bytes, str | None]:
+        """What can be unpacked, and why it is less than `size` if the file is damaged."""
+        parts: list[bytes] = []
+        while size > 0:
+            try:
+                part = self._stream.read1(size)
+            except (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile) as error:
+                return b"".join(parts), _explained(error)
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts), None
 
     def _at(self, why: str) -> str:
         return f"reading stopped at decompressed byte {self._taken}: {why}"
@@ -67,12 +77,13 @@ def unpacked(path: Path) -> Iterator[Packed]:
         yield Packed(raw)
 
 
-def _gunzipped(raw: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+def _gunzipped(raw: io.BufferedReader) -> io.BufferedReader:
+    return cast(io.BufferedReader, gzip.GzipFile(fileobj=raw))
 
 
-def _unzstd(raw: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, zstd.ZstdFile(raw, options={zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}))
+def _unzstd(raw: io.BufferedReader) -> io.BufferedReader:
+    options = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
+    return cast(io.BufferedReader, zstd.ZstdFile(raw, options=options))
 
 
 def _explained(error: Exception) -> str:

@@ -393,7 +393,7 @@ def _in_turn(here: _Here, long: Mask) -> Shares:
     end, begin = here.end[order], np.sort(here.begin)
     since = np.maximum(np.concatenate(([begin[0]], end[:-1])), begin[np.arange(len(end))])
     lasted = end - since
-    waited = np.searchsorted(begin, since + lasted // 2) - np.arange(len(end))
+    waited = np.searchsorted(np.sort(here.came), since + lasted // 2) - np.arange(len(end))
 
     def together(first: int, count: int) -> bool:
         """Return whether `count` long visits left together after the lull before the first of them, and others

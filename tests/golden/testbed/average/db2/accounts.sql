@@ -1,0 +1,3 @@
+CREATE DATABASE IF NOT EXISTS board;
+CREATE USER IF NOT EXISTS 'board'@'%' IDENTIFIED BY 'board';
+GRANT ALL ON board.* TO 'board'@'%';
