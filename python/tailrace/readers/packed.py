@@ -82,7 +82,7 @@ def _gunzipped(raw: io.BufferedReader) -> io.BufferedReader:
 
 
 def _unzstd(raw: io.BufferedReader) -> io.BufferedReader:
-    options = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
     return cast(io.BufferedReader, zstd.ZstdFile(raw, options=options))
 
 
