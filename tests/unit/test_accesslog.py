@@ -69,6 +69,17 @@ def test_whole_seconds_give_response_times_and_no_order() -> None:
     assert any("queues in steps of 50 ms" in note for note in run.manifest.notes)
 
 
+def test_a_log_of_whole_seconds_claims_no_lost_attempts(tmp_path: Path) -> None:
+    """Nothing shows whether packets were lost, so the answer does not say that any were."""
+    line = '10.0.0.9 - - [20/Nov/2026:16:49:{:02d} +0000] "GET /x HTTP/1.1" 200 5 rt={:.3f}'
+    lines = [line.format(n % 60, 1.1 if n % 20 == 10 else 0.004) for n in range(60)]
+    (tmp_path / "log").write_text("\n".join(lines) + "\n")
+    found = diagnose(readers.read(f"web={tmp_path / 'log'}"))
+    assert (found.requests, found.vlrt) == (60, 3)
+    assert "whether packets were lost was not recorded" in found.answer[0]
+    assert not any("attempt" in sentence for sentence in found.answer)
+
+
 def test_a_diagnosis_without_visits_claims_nothing_of_queues(tmp_path: Path) -> None:
     usual = [f'a - - [20/Nov/2026:16:49:{i % 60:02} +0000] "GET / HTTP/1.1" 200 5 "-" "x" 0.005' for i in range(600)]
     slow = [line.replace("0.005", f"1.0{i:02}") for i, line in enumerate(usual[:20], 5)]

@@ -123,7 +123,7 @@ def _mind(advice: Advice, best: Ranked | None) -> str:
     why = ""
     if len(several) > 1:
         shown = ", ".join(several[:SHOWN]) + (f" and {len(several) - SHOWN} more" if len(several) > SHOWN else "")
-        why = f" {len(several)} causes are at work: {shown}."
+        why = f" {len(several)} causes take capacity: {shown}."
     return f"No change that was tried removes all.{why} {best.hurts[0]}"
 
 

@@ -111,7 +111,7 @@ def alike(diagnosis: Diagnosis) -> str:
 
 
 def _groups(diagnosis: Diagnosis) -> _Groups:
-    groups = _Groups()
+    groups, unplaced = _Groups(), bool(_unplaced_at(diagnosis))
     for row in diagnosis.summary:
         if row.dropper is not None:
             groups.dropped[row.dropper] += row.vlrt
@@ -119,7 +119,7 @@ def _groups(diagnosis: Diagnosis) -> _Groups:
             groups.strayed += row.vlrt
         elif row.cause == DNS:
             groups.asked_again += row.vlrt
-        elif row.ctqo == "unknown":
+        elif row.ctqo == "unknown" and unplaced:  # without visits, it is unknown of all of them
             groups.unplaced += row.vlrt
         elif row.origin is not None:
             groups.queued += row.vlrt

@@ -1,4 +1,4 @@
-"""Lines of other servers: IIS and CloudFront (W3C), uWSGI, Rails, PHP-FPM.
+"""Lines of other servers: IIS and CloudFront (W3C), uWSGI, Rails, PHP-FPM, Reactor Netty (Spring WebFlux).
 
 ```text
 #Fields: date time cs-method cs-uri-stem sc-status time-taken                                       IIS: milliseconds
@@ -7,6 +7,8 @@
 I, [2026-11-20T16:49:00.123456 #22]  INFO -- : [id] Completed 200 OK in 12ms (Views: 1.0ms | ActiveRecord: 2.0ms)
 method=GET path=/x format=html status=200 duration=12.34 view=1.0 db=2.0                            lograge
 10.0.0.9 -  20/Nov/2026:16:49:00 +0000 "GET /index.php" 200 /var/www/index.php 12.345 2048 0.00%    PHP-FPM
+2026-11-20T16:49:00.123Z  INFO 7 --- [epoll-2] reactor.netty.http.server.AccessLog      :                Reactor Netty,
+    10.0.0.9 - - [20/Nov/2026:16:48:59 +0000] "GET /x HTTP/1.1" 200 5 12                                in the same line
 ```
 The line of uWSGI and PHP-FPM is stamped at the begin of the request, the others at its end.
 """
@@ -37,6 +39,14 @@ _PHP = re.compile(
     r"^\S{1,60} - \S{0,60} ?(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d) ([+-]\d{4}) \"([A-Z]{3,20}) ([^\"]{0,4000})\" "
     r"(\d{3}) (?:\S{1,400} )?(\d{1,9}\.\d{3,6})(?: |$)"
 )
+
+
+_NETTY = re.compile(
+    r"reactor\.netty\.http\.server\.AccessLog.{0,400}? - \S{1,60} "
+    r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d) ([+-]\d{4})\] "
+    r"\"([A-Z]{3,20}) ([^\"]{0,4000}?)(?: HTTP/[\d.]{1,3})?\" (\d{3}) (\d{1,18}|-) (\d{1,9})$"
+)
+_WITH_ZONE = re.compile(rf"{_STAMP}(Z|[+-]\d\d:?\d\d)")
 
 
 def w3c(head: str) -> Form | None:
@@ -117,7 +127,22 @@ def _php(line: str) -> Line | None:
     return Line(begin, False, round(took * units.MILLISECOND), match[3], match[4], status, None)
 
 
+def _netty(line: str) -> Line | None:
+    """The line is written when the answer has ended, and the stamp in brackets, in whole seconds, is the begin. So the
+    logger's own stamp is better, if it has an offset."""
+    match = _NETTY.search(line)
+    begin = local_moment(match[1], match[2]) if match else None
+    if match is None or begin is None:
+        return None
+    stamp = _WITH_ZONE.search(line, 0, match.start())
+    end = moment(stamp[0].replace(",", ".")) if stamp else None
+    duration, status = int(match[7]) * units.MILLISECOND, status_of(match[5]) or "unknown"
+    when, at_end = (begin, False) if end is None else (end, True)
+    return Line(when, at_end, duration, match[3], match[4], status, size_of(match[6]))
+
+
 FORMS = (
+    Form(_netty, at_end=True, sparse=True),
     Form(_uwsgi, at_end=False, zoneless=True, sparse=True, layout=accesslog_programs.uwsgi, software="uwsgi"),
     Form(_rails, at_end=True, zoneless=True, sparse=True, layout=accesslog_programs.rails),
     Form(_php, at_end=False, layout=accesslog_programs.php, software="php-fpm"),
