@@ -134,14 +134,15 @@ impl Visit<'_> {
             Ending::Unseen => self.protocol == Protocol::Opaque,
             Ending::Answered(_) | Ending::Refused => !spoken.kept.outcome,
         };
-        // A hole is recognised by the data behind it.
-        let hidden = self.ending == Ending::Unseen && stay.first_byte < stay.departure;
+        // Nobody knows when the bytes in a hole came.
+        let hidden = self.ending == Ending::Unseen;
         [
             (!spoken.kept.name, "interaction"),
             (!spoken.kept.bytes, "bytes"),
             (unlike, "status"),
             (waited, "sent"),
             (hidden && answering, "first byte"),
+            (hidden && stay.arrival < stay.departure, "end"),
         ]
         .into_iter()
         .filter_map(|(is_so, what)| is_so.then_some(what))

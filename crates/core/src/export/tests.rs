@@ -289,7 +289,8 @@ fn any_visit() -> impl Strategy<Value = Visit> {
                 visit.departure = answer + rest * unit;
                 match STATUSES[visit.status as usize] {
                     "reset" | "abandoned" => visit.bytes_out = 0,
-                    "unknown" => visit.first_byte = visit.departure,
+                    // Of an answer in a hole, nothing is seen behind the request.
+                    "unknown" => (visit.departure, visit.data_drops) = (visit.arrival, 0),
                     _ => visit.first_byte = answer,
                 }
                 visit
