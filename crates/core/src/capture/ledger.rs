@@ -42,8 +42,8 @@ pub enum Status {
     Reset,
     /// The client gave up.
     Abandoned,
-    /// The response fell into a hole of the capture: it ended by `departure` at the latest, with an
-    /// unknown outcome.
+    /// The response, or its end, fell into a hole of the capture: until `departure` it was still to come, and its outcome
+    /// is unknown.
     Unknown,
 }
 
