@@ -190,7 +190,7 @@ impl Queue {
     pub fn client_gap(&mut self, before: (u64, u64)) {
         let now = self.asked();
         let grown = now.0 == before.0 && now.1 > before.1;
-        let later = (now.0 - before.0) as usize + usize::from(grown);
+        let later = now.0.saturating_sub(before.0) as usize + usize::from(grown);
         let earlier = self.open.len().saturating_sub(later);
         for exchange in self.open.iter_mut().take(earlier) {
             exchange.overtaken = true;
