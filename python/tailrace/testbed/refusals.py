@@ -27,7 +27,7 @@ NEEDS = {"memory": swap.problem, "packet-loss": lossy.problem}
 """Why this machine cannot make a stall of a kind."""
 HELD = "visits wait for it, and the server loses no capacity"
 BUSY_DISK = "real waiting needs a busy disk: use nodes.NAME.disk"
-ARISES = "it arises by itself from requests that hold places or the CPU"
+ARISES = "it arises by itself from requests that hold places, or are many at once"
 NOT_TAKEN = SIMULATED | {
     "memory": "use a stall of this kind",
     "lock": HELD,
@@ -37,10 +37,9 @@ NOT_TAKEN = SIMULATED | {
     "log-flush or writeback": BUSY_DISK,
     "concurrency-overhead": ARISES,
     "soft-resource": ARISES,
-    "own-work": ARISES,
 }
 """Causes of losses that no control group can take from a server, and why."""
-TAKEN = ("freeze", "garbage-collection", "cpu-quota", "frequency-step", NEIGHBOUR, "unknown")
+TAKEN = ("freeze", "garbage-collection", "cpu-quota", "frequency-step", NEIGHBOUR, "own-work", "unknown")
 """The others, by the diagnosis's names: `stalls.losing` takes them."""
 
 

@@ -383,7 +383,7 @@ def _with_own_work(
     """Charge work that no visit shows with what is unknown, unless that work may be a collection."""
     if collection.missing(seen.view, server) is not None:
         return
-    found, alone = own_work.unnamed(seen, server, _stretches(silent, 1))
+    found, alone = own_work.unnamed(seen, server, _stretches(silent & (parts[UNKNOWN] > 0.0), 1))
     for own in seen.view.series(server, "cpu_busy")[:1]:
         found = _resolved(seen, own, found)
     if (part := np.where(found, parts[UNKNOWN], 0.0)).any():

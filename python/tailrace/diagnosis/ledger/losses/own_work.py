@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.losses.holding import visits
+from tailrace.diagnosis.ledger.losses import holding
 from tailrace.diagnosis.ledger.losses.loss import EXPECTED, Loss, Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.view import View
@@ -28,20 +28,21 @@ UNNAMED = "work that no visit shows (one request of many, or a job of its own)"
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    return visits(seen, server, computing=True)
+    return holding.visits(seen, server, computing=True)
 
 
 def unnamed(seen: Seen, server: str, silent: Iterable[tuple[int, int]]) -> tuple[NDArray[np.bool_], Shares]:
-    """Return the steps of those stretches without answers in which the server used the CPU time of `EXPECTED` more
-    visits than were inside. Of a visit that is not answered, at most all of its work is done. Also return what this
-    work alone takes of the capacity: all of it, for as long as it needs at the highest share of CPU that it had."""
+    """Return the steps of those stretches without answers in which the server used as much of a core as visits that
+    compute, and the CPU time of `EXPECTED` more visits than were inside. Of a visit that is not answered, at most all
+    of its work is done. Also return what this work alone takes of the capacity: all of it, for as long as it needs at
+    the highest share of CPU that it had."""
     found, alone = np.zeros(len(seen.steps), dtype=bool), np.zeros(len(seen.steps))
     rate = per_second(seen.view.stays[server].departures, seen.slow)
     for own in seen.view.series(server, "cpu_busy")[:1] if rate else ():
-        used, inside = np.nan_to_num(seen.at(own)), seen.view.own_queue(server, seen.steps.middles)
+        used, inside = np.nan_to_num(seen.at(own)), seen.view.stays[server].queue(seen.steps.middles)
         for begin, end in silent:
-            visits = used[begin:end].sum() * STEP_NS / SECOND / max(seen.slow.usual(own) / rate, 1e-9)
-            if visits > inside[begin:end].max() + EXPECTED:
+            its = used[begin:end].sum() * STEP_NS / SECOND / max(seen.slow.usual(own) / rate, 1e-9)
+            if its > inside[begin:end].max() + EXPECTED and used[begin:end].mean() >= holding.COMPUTES:
                 found[begin:end] = True
                 alone[begin : begin + round(used[begin:end].sum() / used[begin:end].max())] = 1.0
     return found, alone
