@@ -14,6 +14,7 @@ from tailrace.dataset import Dataset
 from tailrace.experiment import from_table
 from tailrace.twin import Twin
 from tailrace.units import MILLISECOND, parse_duration
+from twins import assert_repeats_without
 
 SURGES = {
     f"surge{at}": {"kind": "poisson", "rate": 500, "begin": f"{at} s", "end": f"{at + 1.5} s", "interaction": "page"}
@@ -70,12 +71,7 @@ def test_a_twin_with_a_quota_loses_nothing_to_recorded_throttling_and_repeats_th
     learnt: tuple[Dataset, Twin],
 ) -> None:
     run, whole = learnt
-    limited = whole.limited()
-    assert "cpu-quota" in {line["cause"] for line in whole.table["losses"]}
-    assert "cpu-quota" not in {line["cause"] for line in limited.table["losses"]}
-    checked = twin.gate(limited, run)
-    assert len(checked.recorded.vlrt) > 50
-    assert checked.passed, checked.off
+    assert_repeats_without("cpu-quota", run, whole, whole.limited())
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,7 @@ impl Names {
             .get(id as usize)
             .map_or(names::OTHER, String::as_str)
     }
-}
 
-impl Names {
     /// What names requests, and the names by their numbers.
     pub fn parts(&mut self) -> (&mut Namer, &mut Vec<String>) {
         (&mut self.namer, &mut self.names)

@@ -67,7 +67,7 @@ def twin_of(run: Dataset, folder: Path) -> Planned:
             *_last(twin, run, repeated),
         ),
         protocols=_protocols(twin, run, repeated),
-        programs=said(twin, run, repeated, "software"),
+        programs=_said(twin, run, repeated, "software"),
         origins=twin.origins,
         compared=checked.rows,
         unlimited={tier: int(one.low) for tier, one in _of(twin, "workers").items()},
@@ -109,21 +109,21 @@ def _ways(twin: Twin) -> Iterator[Twin]:
 
 def _protocols(twin: Twin, run: Dataset, repeated: Experiment) -> dict[str, str]:
     """By tier of the twin."""
-    return said(twin, run, repeated, "protocol")
+    return _said(twin, run, repeated, "protocol")
 
 
-def said(twin: Twin, run: Dataset, repeated: Experiment, key: Literal["protocol", "software"]) -> dict[str, str]:
+def _said(twin: Twin, run: Dataset, repeated: Experiment, key: Literal["protocol", "software"]) -> dict[str, str]:
     """What the recording's topology says of servers, by tier of the twin."""
     known: dict[str, str | None] = {server.name: getattr(server, key) for server in run.topology.servers}
     tier = {server.name: server.tier for server in places.servers(repeated)}
-    return {tier[own]: what for server, own in twin.servers.items() if (what := known.get(server))}
+    return {tier[own]: said for server, own in twin.servers.items() if (said := known.get(server))}
 
 
 def of_tiers(twin: Twin, run: Dataset, given: Mapping[str, str]) -> dict[str, Sequence[str]]:
     """The software of each tier of the twin: as `given`, else as the recording tells it. Raises UsageError for unknown
     names."""
     repeated = twin.experiment
-    return software.chosen(repeated, given, _protocols(twin, run, repeated), said(twin, run, repeated, "software"))
+    return software.chosen(repeated, given, _protocols(twin, run, repeated), _said(twin, run, repeated, "software"))
 
 
 def _last(twin: Twin, run: Dataset, repeated: Experiment) -> Iterator[str]:

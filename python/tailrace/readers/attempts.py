@@ -112,11 +112,12 @@ def lost_of_each(waits_ns: NDArray[np.int64], schedule: Schedule) -> NDArray[np.
 
 def notes(took: str, waits: Waits) -> list[str]:
     """What long times to connect show; `took` is what took so long, and a verb."""
-    said = [note(took, waits.at_times)] if waits.at_times else []
-    if waits.elsewhere:
+    at_times, elsewhere = waits.at_times, waits.elsewhere
+    said = [note(took, at_times)] if at_times else []
+    if elsewhere:
         said.append(
             f"times to connect of {units.format_duration(LONG_NS)} or longer after which no kernel repeats an attempt: "
-            f"{waits.elsewhere}. A busy server, a handshake of TLS or a slow network has them, too, so whether "
+            f"{elsewhere}. A busy server, a handshake of TLS or a slow network has them, too, so whether "
             "attempts were lost is unknown"
         )
     return said

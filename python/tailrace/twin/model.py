@@ -72,26 +72,13 @@ class Twin:
     def governed(self) -> Twin:
         """The same twin, whose clock rates follow its load. They are as recorded otherwise."""
         nodes = {name: {**node, **_governor(self.governors.get(name))} for name, node in self.table["nodes"].items()}
-        tier = {own: name for name, one in self.table["tiers"].items() for own in _members(name, one)}
-        tiers = {
-            name: {**one, **self._needing(name)} if name in self.governors else one
-            for name, one in self.table["tiers"].items()
-        }
-        return replace(self, table={**self.table, "nodes": nodes, "tiers": tiers})._keeping(
-            lambda line: line["cause"] != clock.CAUSE or tier[line["place"]] not in self.governors
-        )
+        return self._learnt(clock.CAUSE, {name: {} for name in self.governors}, nodes)
 
     def limited(self) -> Twin:
         """The same twin, whose servers are throttled when their work uses up their quota. Otherwise they are throttled
         when they were in the recording."""
-        tiers = {
-            name: {**one, "quota": dict(self.quotas[name]), **self._needing(name)} if name in self.quotas else one
-            for name, one in self.table["tiers"].items()
-        }
-        tier = {own: name for name, one in self.table["tiers"].items() for own in _members(name, one)}
-        return replace(self, table={**self.table, "tiers": tiers})._keeping(
-            lambda line: line["cause"] != quota.CAUSE or tier[line["place"]] not in self.quotas
-        )
+        keys = {name: {"quota": dict(one)} for name, one in self.quotas.items()}
+        return self._learnt(quota.CAUSE, keys, self.table["nodes"])
 
     def running(self, software: Mapping[str, Sequence[str]]) -> Twin:
         """The same twin, whose tiers say which programs they run."""
@@ -101,8 +88,19 @@ class Twin:
         }
         return replace(self, table={**self.table, "tiers": tiers})
 
+    def _learnt(self, cause: str, keys: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Any]) -> Twin:
+        """The same twin with these nodes, whose tiers get these keys and what their visits need where nothing that was
+        recorded slows them down. These tiers lose nothing to what was recorded of the cause."""
+        tiers = {
+            name: {**one, **keys[name], **self._needing(name)} if name in keys else one
+            for name, one in self.table["tiers"].items()
+        }
+        tier = {own: name for name, one in self.table["tiers"].items() for own in _members(name, one)}
+        return replace(self, table={**self.table, "nodes": nodes, "tiers": tiers})._keeping(
+            lambda line: line["cause"] != cause or tier[line["place"]] not in keys
+        )
+
     def _needing(self, tier: str) -> dict[str, float]:
-        """What its visits need where nothing that was recorded slows them down."""
         return {"demand_factor": round(self.more[tier], 4)} if tier in self.more else {}
 
     def without(self, cause: str) -> Twin:

@@ -250,7 +250,7 @@ impl Reading {
             _ => out.queue.asked(),
         };
         self.protocol.gap(Side::Client, time, len, out);
-        if len == 0 || !self.protocol.numbers() {
+        if len == 0 || !self.protocol.correlates() {
             out.queue.client_gap(before);
         }
     }

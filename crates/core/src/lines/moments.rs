@@ -31,10 +31,15 @@ pub fn zoned(text: &[u8]) -> Option<i64> {
     let [b' ', sign @ (b'+' | b'-'), h1, h2, n1, n2] = *rest else {
         return None;
     };
-    let (hours, minutes) = (digits(&[h1, h2])?, digits(&[n1, n2])?);
+    let ahead = offset(sign, [h1, h2], [n1, n2])?;
+    Some((seconds_since_epoch(date)? - ahead) * SECOND)
+}
+
+/// The seconds by which a zone is ahead of UTC.
+fn offset(sign: u8, hours: [u8; 2], minutes: [u8; 2]) -> Option<i64> {
+    let (hours, minutes) = (digits(&hours)?, digits(&minutes)?);
     let ahead = hours * 3600 + minutes * 60;
-    let ahead = if sign == b'-' { -ahead } else { ahead };
-    (hours <= 23 && minutes <= 59).then_some((seconds_since_epoch(date)? - ahead) * SECOND)
+    (hours <= 23 && minutes <= 59).then_some(if sign == b'-' { -ahead } else { ahead })
 }
 
 /// `20/Nov/2026:16:49:00.123`, in UTC.
@@ -97,15 +102,7 @@ pub fn iso(text: &[u8]) -> Option<i64> {
     let (part, zone) = fraction(rest, b".", 1..=9)?;
     let ahead = match *zone {
         [] | [b'Z'] => 0,
-        [sign @ (b'+' | b'-'), h1, h2, b':', n1, n2] => {
-            let (hours, minutes) = (digits(&[h1, h2])?, digits(&[n1, n2])?);
-            let ahead = (hours <= 23 && minutes <= 59).then_some(hours * 3600 + minutes * 60)?;
-            if sign == b'-' {
-                -ahead
-            } else {
-                ahead
-            }
-        }
+        [sign @ (b'+' | b'-'), h1, h2, b':', n1, n2] => offset(sign, [h1, h2], [n1, n2])?,
         _ => return None,
     };
     Some((moment - ahead) * SECOND + part)

@@ -130,6 +130,15 @@ fn a_response_in_a_hole_ends_its_exchange_with_status_unknown_at_what_was_seen_l
     assert_eq!(status(&flow, &flow.ledger.visits[0]), "unknown");
 }
 
+/// When each visit was sent and ended, and how.
+fn ends(flow: &Flow) -> Vec<(i64, i64, &str)> {
+    let status = |visit: &Visit| &*flow.ledger.names.statuses[visit.status as usize];
+    let visits = flow.ledger.visits.iter();
+    visits
+        .map(|visit| (visit.sent, visit.departure, status(visit)))
+        .collect()
+}
+
 #[test]
 fn an_answer_behind_a_hole_of_both_sides_is_not_that_of_the_request_before() {
     let mut talk = Talk::new();
@@ -140,16 +149,8 @@ fn an_answer_behind_a_hole_of_both_sides_is_not_that_of_the_request_before() {
         .up(7 * S, 1011, 5013, "again")
         .down(7 * S + MS, 5013, 1016, "ok");
     let flow = talk.flow();
-    let seen = |at: usize| {
-        (
-            flow.ledger.visits[at].sent,
-            flow.ledger.visits[at].departure,
-        )
-    };
-    assert_eq!(status(&flow, &flow.ledger.visits[0]), "unknown");
-    assert_eq!(seen(0), (0, MS));
+    assert_eq!(ends(&flow), [(0, MS, "unknown"), (7 * S, 7 * S + MS, "ok")]);
     assert_eq!(flow.ledger.counts.responses_unseen, 1);
-    assert_eq!(flow.ledger.visits.len(), 2);
 }
 
 #[test]
@@ -161,10 +162,10 @@ fn a_client_that_pauses_behind_a_hole_does_not_make_the_response_long() {
         .down(3 * MS, 5001, 1006, "01234")
         .up(5 * S, 1006, 5011, "again")
         .down(5 * S + MS, 5011, 1011, "ok");
-    let flow = talk.flow();
-    assert_eq!(flow.ledger.visits[0].departure, 3 * MS);
-    assert_eq!(status(&flow, &flow.ledger.visits[0]), "unknown");
-    assert_eq!(flow.ledger.visits[1].departure, 5 * S + MS);
+    assert_eq!(
+        ends(&talk.flow()),
+        [(0, 3 * MS, "unknown"), (5 * S, 5 * S + MS, "ok")]
+    );
 }
 
 #[test]
@@ -316,16 +317,12 @@ fn requests_that_wait_behind_holes_do_not_move_the_answers_of_those_after_them()
         .down(124 * MS, 5411, 1211, "ok")
         .up(128 * MS, 1211, 5413, "third")
         .down(129 * MS, 5413, 1216, "ok");
-    let flow = talk.flow();
-    let visits = flow.ledger.visits.iter();
     assert_eq!(
-        visits
-            .map(|v| (v.sent / MS, v.departure / MS, status(&flow, v)))
-            .collect::<Vec<_>>()[1..],
+        ends(&talk.flow())[1..],
         [
-            (100, 100, "unknown".to_owned()),
-            (120, 124, "ok".to_owned()),
-            (128, 129, "ok".to_owned())
+            (100 * MS, 100 * MS, "unknown"),
+            (120 * MS, 124 * MS, "ok"),
+            (128 * MS, 129 * MS, "ok")
         ]
     );
 }

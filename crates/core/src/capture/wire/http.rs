@@ -230,7 +230,7 @@ impl Protocol for Http {
         }
     }
 
-    fn numbers(&self) -> bool {
+    fn correlates(&self) -> bool {
         self.http2.is_some()
     }
 

@@ -94,7 +94,7 @@ impl Protocol for Http2 {
         super::state(super::Kind::Http2, self)
     }
 
-    fn numbers(&self) -> bool {
+    fn correlates(&self) -> bool {
         true
     }
 

@@ -211,8 +211,8 @@ pub trait Protocol: Send {
     fn left(&self) -> bool {
         false
     }
-    /// Whether a response names its request.
-    fn numbers(&self) -> bool {
+    /// Whether a response carries the number of its request (a correlation id, or a stream).
+    fn correlates(&self) -> bool {
         false
     }
     /// Its state, from which [`detect::reopen`] makes it again.

@@ -187,7 +187,7 @@ impl<D: Dialect> Protocol for Paired<D> {
         super::state(D::KIND, self)
     }
 
-    fn numbers(&self) -> bool {
+    fn correlates(&self) -> bool {
         D::UNIQUE
     }
 

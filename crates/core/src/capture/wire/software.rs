@@ -91,14 +91,8 @@ impl Software {
 
     /// The texts that are not known yet.
     pub fn take_all(&mut self, other: &Software) {
-        for (mine, theirs) in [
-            (&mut self.server, &other.server),
-            (&mut self.via, &other.via),
-            (&mut self.powered_by, &other.powered_by),
-        ] {
-            if mine.is_none() {
-                mine.clone_from(theirs);
-            }
+        for (source, text) in other.each() {
+            self.take(source, text);
         }
     }
 }

@@ -41,10 +41,11 @@ def unnamed(seen: Seen, server: str, silent: Iterable[tuple[int, int]]) -> tuple
     for own in seen.view.series(server, "cpu_busy")[:1] if rate else ():
         used, inside = np.nan_to_num(seen.at(own)), seen.view.stays[server].queue(seen.steps.middles)
         for begin, end in silent:
-            its = used[begin:end].sum() * STEP_NS / SECOND / max(seen.slow.usual(own) / rate, 1e-9)
-            if its > inside[begin:end].max() + EXPECTED and used[begin:end].mean() >= holding.COMPUTES:
+            here = used[begin:end]
+            visits = here.sum() * STEP_NS / SECOND / max(seen.slow.usual(own) / rate, 1e-9)
+            if visits > inside[begin:end].max() + EXPECTED and here.mean() >= holding.COMPUTES:
                 found[begin:end] = True
-                alone[begin : begin + round(used[begin:end].sum() / used[begin:end].max())] = 1.0
+                alone[begin : begin + round(here.sum() / here.max())] = 1.0
     return found, alone
 
 

@@ -149,8 +149,8 @@ impl Protocol for Cql {
         super::super::state(super::super::Kind::Cassandra, self)
     }
 
-    fn numbers(&self) -> bool {
-        self.frames.numbers()
+    fn correlates(&self) -> bool {
+        self.frames.correlates()
     }
 
     fn revive(&mut self) {
