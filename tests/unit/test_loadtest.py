@@ -15,6 +15,7 @@ from polars.testing import assert_frame_equal
 
 from tailrace import readers
 from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
 from tailrace.errors import InputError, UsageError
 from tailrace.readers import loadtest
 from tailrace.readers.loadtests.closed_loop import closed_loop
@@ -214,3 +215,21 @@ def test_of_many_requests_the_first_show_a_closed_loop(monkeypatch: pytest.Monke
     assert run.requests().collect().height == 41
     [said] = [note for note in run.manifest.notes if "usual pace" in note]
     assert said.endswith("of the first 30 requests")
+
+
+def test_times_to_connect_that_fit_no_schedule_exclude_no_lost_attempt(tmp_path: Path) -> None:
+    """Attempts of some requests were lost, as their times show. What times elsewhere mean is unknown, not absent."""
+    head = (FILES / "jmeter.jtl").read_text().splitlines()[0]
+    start, slow = T // MILLISECOND, {1000: (1010, 1003), 6000: (1410, 1400)}
+    lines = []
+    for number in range(1000):
+        at = 10 * number
+        begin = next((first for first in slow if first <= at < first + 100), None)
+        took, connect = (6, 1) if begin is None else slow[begin]
+        lines.append(f"{start + at},{took},a,200,OK,t 1-{number},text,true,,5,5,1,1,http://web/a,{took},0,{connect}")
+    (tmp_path / "test.jtl").write_text("\n".join([head, *lines]))
+    first, second = diagnose(read(tmp_path / "test.jtl")).episodes
+    assert "got no answer" in first.findings[1].sentence
+    assert second.findings[1].verdict == "unknown"
+    assert second.findings[1].missing is not None
+    assert "packet capture" in second.findings[1].missing

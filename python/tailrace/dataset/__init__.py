@@ -6,7 +6,7 @@
 
 from tailrace import endings
 from tailrace.dataset.connections import Apart, Connections, ServerConnections
-from tailrace.dataset.manifest import COUNTED, Input, Manifest
+from tailrace.dataset.manifest import COUNTED, INFERRED, SEEN, Input, Manifest
 from tailrace.dataset.overwriting import refuse, remove, remove_known
 from tailrace.dataset.reading import Dataset, is_run
 from tailrace.dataset.schema import EVENTS, FORMAT, REQUESTS, SAMPLES, TABLES, VISITS, Column, Table
@@ -17,8 +17,10 @@ __all__ = [
     "COUNTED",
     "EVENTS",
     "FORMAT",
+    "INFERRED",
     "REQUESTS",
     "SAMPLES",
+    "SEEN",
     "TABLES",
     "VISITS",
     "Apart",

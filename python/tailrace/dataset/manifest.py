@@ -25,6 +25,8 @@ STEPS = ("responses", "losses", "queues", "resources")
 """What an input may carry: response times, lost packets, queue lengths, saturated resources and what saturated them."""
 COUNTED = "each request"
 """What an input carries of the responses if its requests are those of the run folder."""
+SEEN, INFERRED = "seen", "indirectly"
+"""How an input shows lost attempts: by packets, or by times to connect. Words may follow the second."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import polars as pl
 
-from tailrace.dataset import Connections, Input
+from tailrace.dataset import INFERRED, SEEN, Connections, Input
 from tailrace.dataset.apart import When, apart
 from tailrace.dataset.traces import KIND as TRACE
 from tailrace.diagnosis.clock import Clock, clock_of
@@ -61,9 +61,17 @@ def look(tables: Tables, window_ns: int) -> View:
         _on(clock, visits, "sent", "arrival", "start", "first_byte", "departure"),
         callers,
         tables.connections,
+        _only_inferred(tables.inputs),
         clock,
         clock.idle(int(np.median(np.diff(whole.arrivals))) if len(whole.arrivals) > 1 else 0),
     )
+
+
+def _only_inferred(inputs: Collection[Input]) -> bool:
+    """Return whether the inputs show lost attempts by times to connect alone. A run folder without a list of inputs was
+    simulated or recorded."""
+    shown = {one.carries.get("losses", "") for one in inputs}
+    return any(how.startswith(INFERRED) for how in shown) and SEEN not in shown
 
 
 def _on(clock: Clock, frame: Frame, *columns: str) -> Frame:

@@ -64,6 +64,8 @@ class View:
     """This maps each recorded name of a caller, such as its address, to the server that it is."""
     connections: Connections
     """This shows what happened to the connections that are not visits."""
+    inferred_losses: bool = False
+    """The inputs show lost attempts indirectly, and no input saw packets."""
     clock: Clock = REAL
     """All times here are on this clock. It runs very slowly while nothing happens."""
     idle: Spans = field(default_factory=lambda: spans([]))
@@ -94,8 +96,9 @@ class View:
     @cached_property
     def saw_connections(self) -> bool:
         """Return whether the recording could show a lost connection attempt. It could if it shows other losses, or when
-        connections opened, or if kernels counted drops."""
-        if len(self.lossy) or bool((self.requests["drops"] > 0).any()):
+        connections opened, or if kernels counted drops. Losses that inputs show indirectly do not count: they are times
+        to connect at a schedule, and other inputs of this kind have longer times that prove nothing."""
+        if not self.inferred_losses and (len(self.lossy) or bool((self.requests["drops"] > 0).any())):
             return True
         if any(metric == "listen_drops" for _, metric in self.samples):
             return True

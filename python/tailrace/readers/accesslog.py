@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace import units
+from tailrace.dataset import INFERRED
 from tailrace.errors import InputError
 from tailrace.readers import (
     accesslog_json,
@@ -127,7 +128,7 @@ def read(sources: Sequence[Source]) -> Found:
     log.stays.into(found, name, visits=not (log.whole or (clock is not None and clock.disordered)))
     found.missing = logged.by_counters(text_head(source.head()) or "") or logged.by_durations(*log.stays.parts())
     log.balancer.samples(log.server, found, source)
-    found.attempts = "indirectly, of the servers behind" if log.calls else ""
+    found.attempts = f"{INFERRED}, of the servers behind" if log.calls else ""
     found.topology = Topology(
         servers=(
             Server(name=log.server, protocol="http", software=form.software or None),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from tailrace import units
-from tailrace.dataset.manifest import COUNTED, Input
+from tailrace.dataset.manifest import COUNTED, SEEN, Input
 from tailrace.dataset.metrics import SHARES
 from tailrace.readers.source import Found
 
@@ -45,7 +45,7 @@ def of_found(
 
 def of_packets(names: Sequence[str], kind: str, samples: str = "") -> list[Input]:
     """What captures carry, and with `samples` a recording of this host."""
-    carries = {"responses": COUNTED, "losses": "seen", "queues": "whole"}
+    carries = {"responses": COUNTED, "losses": SEEN, "queues": "whole"}
     if samples:
         carries["resources"] = samples
     return [Input(name, kind, carries) for name in names]

@@ -16,6 +16,7 @@ import numpy as np
 
 from tailrace import units
 from tailrace.bounds import UNDATED_NS
+from tailrace.dataset import INFERRED
 from tailrace.errors import InputError
 from tailrace.readers.loadtests import form_of
 from tailrace.readers.loadtests.closed_loop import ClosedLoop, closed_loop
@@ -75,7 +76,7 @@ def read(sources: Sequence[Source]) -> Found:
         raise InputError(sources[0].path, "there is no request in it that can be read", _MORE)
     test.stays.into(found, name, visits=False)
     found.topology = Topology(servers=tuple(Server(name=server) for server in sorted(test.servers)))
-    found.attempts = "indirectly" if test.connecting else "by response times alone"
+    found.attempts = INFERRED if test.connecting else "by response times alone"
     found.notes += [f"{name}: {note}" for note in test.stays.about_connecting("connecting took")]
     if test.whole:
         found.notes.append(

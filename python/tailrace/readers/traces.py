@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tailrace import units
 from tailrace.bounds import CALLS, TRACE_SPANS
+from tailrace.dataset import INFERRED
 from tailrace.errors import InputError
 from tailrace.readers import attempts, spans_clocks, spans_columns, spans_cut, spans_tables
 from tailrace.readers.source import Found, Source, text_head
@@ -92,7 +93,7 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
     found.failed_alone = 0 if chosen or stated else visits.shape.errors_alone()
     if not chosen:
         found.visits = tables.visits()
-    found.attempts = "indirectly"
+    found.attempts = INFERRED
     found.topology = _sampled(visits.topology(), share, chosen=chosen or found.failed_alone > 0)
     if not chosen and not found.failed_alone and share is None:
         visits.waits(found, sources[0])
