@@ -19,6 +19,7 @@ from tailrace.bounds import LATEST_NS, LINE
 from tailrace.readers.accesslog_layout import NAME, TEXTS, TIMERS
 from tailrace.readers.accesslog_texts import Ints, Table, Texts, check
 from tailrace.readers.naming import Names
+from tailrace.readers.source import lines_of
 
 RUN_MIN = 50
 """Fewer lines in a row are read one by one; columns of so few would cost more."""
@@ -138,7 +139,7 @@ def parts(block: bytes, cutter: Cutter | None) -> Iterator[Cut | tuple[int, str]
         yield from _singly(block.split(b"\n"), 0)
         return
     rows = cutter.cut(block)
-    if len(rows) == block.count(b"\n") + 1:
+    if len(rows) == lines_of(block):
         yield rows
         return
     lines, done = block.split(b"\n"), 0

@@ -112,7 +112,12 @@ def _merged(runs: Sequence[Rows], most: int) -> Iterator[Table]:
 
 
 def _in_order(rows: Table) -> Table:
-    return rows[np.lexsort((rows["number"], rows["departure"]))]
+    """The rows in order. Those of a log come nearly so, and a stable order keeps what is in order."""
+    departure, number = (np.ascontiguousarray(rows[name]) for name in ("departure", "number"))
+    if (number[1:] < number[:-1]).any():
+        return rows[np.lexsort((number, departure))]
+    is_ordered = (departure[1:] >= departure[:-1]).all()
+    return rows if is_ordered else rows[np.argsort(departure, kind="stable")]
 
 
 class _Head:

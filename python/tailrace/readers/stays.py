@@ -131,17 +131,15 @@ class Stays:
             self._number(text)
         self._keep_new()
         rows = np.empty(sum(len(part.columns["sent"]) for part in parts), ROW)
-        first = 0
         for i, part in enumerate(parts):
-            here = rows[first : first + len(part.columns["sent"])]
+            at = part.columns["number"] - self._count
             for name, values in part.columns.items():
-                here[name] = values
+                rows[name][at] = values
             for name in _TEXTS:
                 numbers = np.zeros(len(part.texts[name].table.texts), np.uint32)
                 for number, text in used[name][i].items():
                     numbers[number] = self._names[text]
-                here[name] = numbers[part.texts[name].numbers]
-            first += len(here)
+                rows[name][at] = numbers[part.texts[name].numbers]
         self._count += len(rows)
         self._keep(rows)
         return True
@@ -299,36 +297,47 @@ class _Tables:
 
     def visits(self, rows: Table) -> pl.DataFrame:
         drops = self._drops(rows)
-        lost = drops > 0
-        frame = pl.DataFrame(
-            {
-                **{"visit": rows["number"].astype(np.uint64), **self._named(rows, _TEXTS), "sent": rows["sent"]},
-                "arrival": np.where(lost, np.minimum(rows["sent"] + rows["wait"], rows["departure"]), rows["arrival"]),
-                **{"departure": rows["departure"], "drops": drops, "data_drops": np.zeros(len(rows), np.uint8)},
-                **{name: rows[name] for name in ("parent", "request", "bytes_out", "downstream_ns")},
-            }
-        )
-        return frame.with_columns(
-            _known("parent"), _known("request"), _known("bytes_out"), _known("downstream_ns", pl.Int64)
+        accepted = np.where(drops > 0, np.minimum(rows["sent"] + rows["wait"], rows["departure"]), rows["arrival"])
+        values = {
+            "visit": rows["number"],
+            **{name: rows[name] for name in (*_TEXTS, "sent")},
+            **{"arrival": accepted, "departure": rows["departure"], "drops": drops},
+            **{name: rows[name] for name in ("parent", "request", "bytes_out", "downstream_ns")},
+        }
+        parts = [_known("parent"), _known("request"), _known("bytes_out"), _known("downstream_ns", pl.Int64)]
+        return self._frame(
+            values, _whole("visit"), *self._named(_TEXTS), "sent", "arrival", "departure", "drops", _NO_DROPS, *parts
         )
 
     def requests(self, rows: Table) -> pl.DataFrame:
         rows = rows[rows["entry"]]
-        frame = pl.DataFrame(
-            {
-                "request": rows["number"].astype(np.uint64),
-                **self._named(rows, ("server", "interaction", "status")),
-                **{"sent": rows["sent"], "end": rows["departure"], "drops": self._drops(rows)},
-                **{"data_drops": np.zeros(len(rows), np.uint8), "bytes": rows["bytes_out"]},
-            }
+        texts = ("server", "interaction", "status")
+        values = {
+            "request": rows["number"],
+            **{name: rows[name] for name in (*texts, "sent")},
+            **{"end": rows["departure"], "drops": self._drops(rows), "bytes": rows["bytes_out"]},
+        }
+        return self._frame(
+            values, _whole("request"), *self._named(texts), "sent", "end", "drops", _NO_DROPS, _known("bytes")
         )
-        return frame.with_columns(_known("bytes"))
 
     def _drops(self, rows: Table) -> NDArray[np.uint8]:
         return attempts.lost_of_each(rows["wait"], self._schedule)
 
-    def _named(self, rows: Table, columns: Sequence[str]) -> dict[str, pl.Series]:
-        return {name: self._names[name].gather(rows[name]).alias(name) for name in columns}
+    def _named(self, columns: Sequence[str]) -> list[pl.Expr]:
+        return [pl.lit(self._names[name]).gather(pl.col(name)).alias(name) for name in columns]
+
+    def _frame(self, values: Mapping[str, NDArray[np.generic]], *columns: pl.Expr | str) -> pl.DataFrame:
+        """Columns of these values, by one query: each query has a cost of its own."""
+        frame = pl.DataFrame([pl.Series(name, np.ascontiguousarray(column)) for name, column in values.items()])
+        return frame.select(*columns)
+
+
+_NO_DROPS = pl.lit(0, dtype=pl.UInt8).alias("data_drops")
+
+
+def _whole(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.UInt64)
 
 
 def _known(name: str, dtype: type[pl.DataType] = pl.UInt64) -> pl.Expr:
