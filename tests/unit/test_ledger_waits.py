@@ -11,7 +11,7 @@ import pytest
 from tailrace._core import agreement
 from tailrace.diagnosis.ledger.losses.disk import _had_gathered
 from tailrace.diagnosis.ledger.recorded import NEVER, NONE
-from tailrace.diagnosis.ledger.waits import LOOKS_NS, _looked_again, find
+from tailrace.diagnosis.ledger.waits import LOOKS_NS, Waits, _looked_again, find
 from tailrace.diagnosis.series import Series
 from tailrace.units import MILLISECOND, SECOND
 
@@ -50,16 +50,10 @@ def test_a_thread_that_found_no_connection_looks_again_after_a_while() -> None:
     assert not _looked_again(full[:0], begin, sent).any()
 
 
-def test_a_call_that_others_overtook_did_not_stand_in_line_since_the_pool_was_full_again() -> None:
-    """Two pools of one connection. For each visit: when it started, and when its call was sent and answered."""
-    calls = [
-        (0, 0.0, 0.0, 90.0),
-        (0, 10.0, 110.05, 120.0),  # overtaken by the next: 80 ms before the pool was free, and 15 ms after that
-        (0, 95.0, 95.0, 110.0),
-        (1, 0.0, 0.0, 200.0),
-        (1, 20.0, 200.05, 210.0),  # in line all the time
-    ]
+def waits(calls: list[tuple[int, float, float, float]], size: tuple[int, ...], balanced: bool = False) -> Waits:
+    """For each visit its pool, and when it started, and when its call was sent and answered, in milliseconds."""
     pool, start, sent, answered = (np.array(column) for column in zip(*calls, strict=True))
+    count = len(calls)
     times = {
         "sent": np.concatenate((start, sent)),
         "arrival": np.concatenate((start, sent)),
@@ -67,14 +61,35 @@ def test_a_call_that_others_overtook_did_not_stand_in_line_since_the_pool_was_fu
         "departure": np.concatenate((answered, answered)),
     }
     recorded = SimpleNamespace(
-        parent=np.concatenate((np.full(5, -1), np.arange(5))),
+        parent=np.concatenate((np.full(count, -1), np.arange(count))),
         **{name: np.rint(ms * MILLISECOND).astype(np.int64) for name, ms in times.items()},
     )
-    pools = SimpleNamespace(size=(1, 1), pool=np.concatenate((np.full(5, NONE), pool)))
-    choices = SimpleNamespace(candidates=[], choice=np.full(10, NONE))
-    found = find(cast(Any, recorded), cast(Any, pools), cast(Any, choices))
+    pools = SimpleNamespace(size=size, pool=np.concatenate((np.full(count, NONE), pool)))
+    choice = np.concatenate((np.full(count, NONE), np.full(count, 0 if balanced else NONE)))
+    candidates = [tuple((number, number) for number in range(len(size)))] if balanced else []
+    choices = SimpleNamespace(candidates=candidates, choice=choice)
+    return find(cast(Any, recorded), cast(Any, pools), cast(Any, choices))
+
+
+def test_a_call_that_others_overtook_did_not_stand_in_line_since_the_pool_was_full_again() -> None:
+    calls = [
+        (0, 0.0, 0.0, 90.0),
+        (0, 10.0, 110.05, 120.0),  # overtaken by the next: 80 ms before the pool was free, and 15 ms after that
+        (0, 95.0, 95.0, 110.0),
+        (1, 0.0, 0.0, 200.0),
+        (1, 20.0, 200.05, 210.0),  # in line all the time
+    ]
+    found = waits(calls, (1, 1))
     assert (found.ready[5:] / MILLISECOND).tolist() == [0.0, 10.0, 95.0, 0.0, 20.0]
     assert found.held[5:].tolist() == [NONE, 0, NONE, NONE, NONE]
+
+
+@pytest.mark.parametrize(("sent", "ready"), [(245.3, 45.3), (260.0, 80.0)], ids=["two pauses", "no whole number"])
+def test_a_balancer_that_calls_after_whole_pauses_waited_from_its_first_look_on(sent: float, ready: float) -> None:
+    """Another call took the connection only 35 ms after the visit had started."""
+    found = waits([(0, 80.0, 80.0, 240.0), (0, 45.0, sent, 300.0)], (1, 1), balanced=True)
+    assert found.ready[3] / MILLISECOND == pytest.approx(ready)
+    assert found.held[3] == 0
 
 
 def test_a_call_whose_choice_is_not_known_counts_for_the_next_choices() -> None:

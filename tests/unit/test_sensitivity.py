@@ -81,6 +81,26 @@ def test_a_value_that_the_experiment_refuses_is_not_tried(tmp_path: Path) -> Non
     assert [one.number.key for one in found] == ["workloads.w.clients", "workloads.w.clients"]
 
 
+def test_nothing_is_run_for_a_cell_or_a_drawing_that_no_claim_compares(tmp_path: Path) -> None:
+    """The second run has a cell, and the third is between two that a claim about a crossing needs."""
+    folder = figure(tmp_path / "experiments") / "p/figure-1"
+    table = tomllib.loads((folder / "expected.toml").read_text())
+    table["runs"] += [{"name": "high", "set": {"workloads.w.clients": 60}}, {"name": "idle"}]
+    table["crossings"] = [{"name": "busy", "value": "rate", "reaches": 30, "runs": ["low", "high"]}]
+    table["values"][0]["run"] = ["low", "own", "high", "idle"]
+    table["values"].append({"name": "mean", "measure": "response_mean", "unit": "s", "run": ["busy"]})
+    table["claims"] = [{"says": "It is quick then.", "less": ["mean @ busy", 1]}]
+    table["panels"] = [{"form": "frequency", "title": "t", "top": "1 s"}]
+    (folder / "expected.toml").write_text(tomli_w.dumps(table))
+    [entry] = shelf.find(tmp_path / "experiments", "p")
+    found = sensitivity.compared(entry.read())
+    assert {run.name for run in found.runs for value in found.values if run.name in found.asked_in(value)} == {
+        "low",
+        "high",
+    }
+    assert not found.panels
+
+
 def test_the_nearest_file_decides(tmp_path: Path) -> None:
     folder = figure(tmp_path)
     [entry] = shelf.find(folder, "p")

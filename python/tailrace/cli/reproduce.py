@@ -192,9 +192,8 @@ def _show(found: Reproduction) -> None:
         held = f"{verdicts.count('holds')} of {len(verdicts)} claims hold"
         held += f", {verdicts.count('undecided')} undecided" if "undecided" in verdicts else ""
         close = [cell.ours.close for cell in outcome.cells if cell.ours.close is not None]
-        tell(
-            f"{outcome.entry.paper} {outcome.entry.name}: {held}; {sum(close)} of {len(close)} numbers within a quarter"
-        )
+        held += f"; {sum(close)} of {len(close)} numbers within a quarter" if close else ""
+        tell(f"{outcome.entry.paper} {outcome.entry.name}: {held}")
         for claim in outcome.claims:
             if claim.verdict != "holds":
                 tell(f"  {claim.verdict}: {claim.says} ({claim.why})")

@@ -73,20 +73,19 @@ def _numbers_of(reproduction: Reproduction) -> list[dict[str, str]]:
     held, claims = reproduction.claims
     predicted, fitted = reproduction.close(calibrated=False), reproduction.close(calibrated=True)
     seeds = sorted({count for outcome in reproduction.outcomes for count in outcome.seeds})
-    found = [
-        {"label": "Claims that hold", "value": f"{held} of {claims}", "note": "directions that the papers state"},
-        {
-            "label": "Predicted numbers",
-            "value": f"{predicted[0]} of {predicted[1]}",
-            "note": "within a quarter of the paper's",
-        },
-        {"label": "Calibrated numbers", "value": f"{fitted[0]} of {fitted[1]}", "note": "something was fitted to them"},
+    stated, close = "directions and numbers that the papers state", "within a quarter of the paper's"
+    found = [{"label": "Claims that hold", "value": f"{held} of {claims}", "note": stated}]
+    if predicted[1]:
+        found.append({"label": "Predicted numbers", "value": _of(*predicted), "note": close})
+    if fitted[1]:
+        found.append({"label": "Calibrated numbers", "value": _of(*fitted), "note": "something was fitted to them"})
+    found.append(
         {
             "label": "Replications",
             "value": str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
             "note": "of a run; intervals are 95 %",
-        },
-    ]
+        }
+    )
     return found + (_numbers_measured(reproduction) if any(reproduction.sides) else [])
 
 

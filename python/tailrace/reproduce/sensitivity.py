@@ -45,7 +45,7 @@ def vary(
 ) -> list[Changed]:
     """All numbers of the entries' papers that some run of them uses; runs are kept in `out`/runs."""
     runs = Runs(out / "runs")
-    plain = [plan(entry, entry.read(), runs, seeds) for entry in entries]
+    plain = [plan(entry, compared(entry.read()), runs, seeds) for entry in entries]
     changed = [
         (number, factor, value, old, new)
         for old in plain
@@ -61,6 +61,23 @@ def vary(
         Changed(number, factor, old.entry, value, *_changes(outcome(old), outcome(new)))
         for number, factor, value, old, new in changed
     ]
+
+
+def compared(expected: Expected) -> Expected:
+    """The figure with nothing but what its claims compare, so that no run is made and nothing is measured for a cell
+    or a drawing that no claim needs."""
+    names = {name for claim in expected.claims for name in (*claim.less, *claim.near, *claim.zero)}
+    cells = [(value.name, run) for name in names if isinstance(name, str) for value, run in expected.cells(name)]
+    crossings = tuple(crossing for crossing in expected.crossings if crossing.name in {run for _, run in cells})
+    enclosing = {crossing.value for crossing in crossings}
+    values = []
+    for value in expected.values:
+        own = tuple(run for run in expected.runs_of(value) if (value.name, run) in cells)
+        # a crossing asks for its value in its runs by itself, but a value without runs would mean all of them
+        own = own or (tuple(c.name for c in crossings if c.value == value.name) if value.name in enclosing else ())
+        if own:
+            values.append(value.model_copy(update={"run": own, "paper": None, "note": "", "calibrated": False}))
+    return expected.model_copy(update={"values": tuple(values), "crossings": crossings, "panels": ()})
 
 
 def _planned(old: Plan, expected: Expected, runs: Runs, seeds: Seeds) -> Plan | None:

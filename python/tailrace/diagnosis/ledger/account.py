@@ -125,6 +125,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     routes = policies.routes(seen.view, recorded)
     seen = replace(seen, recorded_visits=recorded, called=routes.waited.ready)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
+    losses |= _overheads(seen, recorded, losses)
     held_up = [loss.delays for loss in losses.values() if loss.delays is not None]
     free, recorded = delays.free(recorded, held_up), delays.after_pauses(recorded, held_up)
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
@@ -195,6 +196,18 @@ def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
 def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[Line, Loss]:
     found = ((cause.name, server, cause.find(seen, server)) for server in recorded.servers for cause in causes)
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
+
+
+def _overheads(seen: Seen, recorded: Recorded, losses: dict[Line, Loss]) -> dict[Line, Loss]:
+    """Return what servers lost to overhead, as far as the times show it in which no other cause took anything."""
+    found = {}
+    for server in recorded.servers:
+        others = [loss.share for line, loss in losses.items() if line[1] == server]
+        most = np.max(others, axis=0, initial=0.0) if others else np.zeros(len(recorded.steps))
+        loss = overhead.taken(seen, recorded, server, most)
+        if loss is not None and loss.took:
+            found[overhead.CAUSE, server] = loss
+    return found
 
 
 def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes, again: retries.Repeated) -> Replay:

@@ -1,15 +1,23 @@
 """More visits inside made the server slower: threads compete for its CPU, caches and collector.
 
-No sample shows this. `account` attributes to it what the server lacked while it filled its CPU, if it lacked the more,
-the more visits were inside.
+No sample shows this, but samples of the CPU and visits together do. The CPU time for each visit is what the server used
+divided by the visits that it did (the service demand law; Denning and Buzen 1978). `taken` compares times with few and
+with many visits inside. Where this shows nothing, `account` attributes to it what the server lacked while it filled its
+CPU, if it lacked the more, the more visits were inside.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.ledger.losses import collection
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.steps import Shares
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.view import View
 
 CAUSE = "concurrency-overhead"
@@ -21,6 +29,28 @@ STEPS_LEAST = 20
 """Fewer steps show no relation between two numbers. The rank correlation of 20 pairs exceeds 0.7 by chance in one of
 1,000 cases."""
 RELATED = 0.7
+VISITS = 400
+"""The CPU time of so many visits varies by a twentieth by chance, where that of a single one varies by its mean."""
+WINDOWS_MOST = 2000
+"""More windows would show the same relation at a higher cost."""
+DEARER = 0.1
+"""Smaller differences of the CPU time for each visit can be chance (`VISITS`)."""
+OTHERS = 0.01
+"""A step in which other causes took more than this says nothing about the visits."""
+SIGMAS = 4.0
+"""Two means differ by four standard errors in one case of 30,000 by chance."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The CPU time for each visit grows with the visits inside: from `inside[i]` on it is `cost[i]`, in any unit."""
+
+    inside: NDArray[np.float64]
+    cost: NDArray[np.float64]
+
+    def at(self, inside: NDArray[np.float64]) -> NDArray[np.float64]:
+        which = np.searchsorted(self.inside, inside, "right") - 1
+        return np.asarray(self.cost[np.maximum(which, 0)])
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -29,6 +59,120 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 def missing(view: View, server: str) -> str | None:
     return None if view.series(server, "cpu_busy") else f"cpu_busy of {server}"
+
+
+def taken(seen: Seen, recorded: Recorded, server: str, others: Shares) -> Loss | None:
+    """Return what a server lost to overhead beyond what it usually loses, where its samples show that its CPU time for
+    each visit grows with the visits inside. `others` is what other causes took of it. Collections that nobody recorded
+    would raise both numbers, too."""
+    if collection.missing(seen.view, server) is not None:
+        return None
+    for own in seen.view.series(server, "cpu_busy")[:1]:
+        inside = seen.view.own_queue(server, recorded.steps.middles).astype(np.float64)
+        done = _done(seen, recorded, server)
+        curve = _curve(seen, own, inside, done, others)
+        if curve is None:
+            return None
+        cost, calm = curve.at(inside), done * seen.calm
+        usual = float(np.average(cost, weights=calm)) if calm.any() else float(curve.cost[0])
+        return Loss(np.clip(1.0 - usual / cost, 0.0, 1.0))
+    return None
+
+
+def _done(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.float64]:
+    """Return how many usual visits a server did in each step. A visit counts for a half when it comes and for a half
+    when it leaves, because those inside have done half of their work on average. It counts for as many usual visits as
+    its group takes times as long as the others in calm time."""
+    here = np.flatnonzero(recorded.server == recorded.number[server])
+    steps, group = len(recorded.steps), recorded.group[here]
+    came, left = recorded.steps.at(recorded.arrival[here]), recorded.steps.at(recorded.departure[here])
+    calm = seen.calm[came] if seen.calm[came].any() else np.ones(len(here), dtype=bool)
+    count = np.bincount(group[calm], minlength=recorded.groups)
+    took = np.bincount(group[calm], recorded.own_ns[here[calm]].astype(np.float64), recorded.groups)
+    mean = took.sum() / max(count.sum(), 1)
+    weight = np.where(count > 0, took / np.maximum(count, 1) / max(mean, 1.0), 1.0)[group]
+    return np.asarray((np.bincount(came, weight, steps) + np.bincount(left, weight, steps)) / 2)
+
+
+def _curve(
+    seen: Seen, own: Series, inside: NDArray[np.float64], done: NDArray[np.float64], others: Shares
+) -> Curve | None:
+    """Return the relation, or None where the samples do not show one. The number of visits inside must explain half of
+    the variance of the CPU time for each visit. It explains little if a loss that nothing recorded made the server
+    slow: few visits are inside when such a loss begins, and many when it is over."""
+    used, fine = np.nan_to_num(seen.at(own)), np.isfinite(seen.at(own)) & (others <= OTHERS)
+    window = _windows(seen, own, done, fine)
+    count = int(window.max(initial=-1)) + 1
+    if count < STEPS_LEAST or not _precedes(seen, own, inside, done, fine):
+        return None
+    work, time, mean = _sums(window, done), _sums(window, used), _means(window, inside)
+    order = np.argsort(mean, kind="stable")
+    cost = (time / work)[order]
+    grown = _growing(cost)
+    left, whole = float(((cost - grown) ** 2).sum()), float(((cost - cost.mean()) ** 2).sum())
+    if grown[-1] < (1.0 + DEARER) * grown[0] or whole - left < RELATED**2 * whole:
+        return None
+    return Curve(mean[order], grown)
+
+
+def _precedes(
+    seen: Seen, own: Series, inside: NDArray[np.float64], done: NDArray[np.float64], fine: NDArray[np.bool_]
+) -> bool:
+    """Return whether visits were dearer in samples with more of them inside, and also in samples that began with more
+    of them inside. The second excludes the other direction: many visits gather because some are dear. Only samples
+    without a full CPU count. In them nothing stopped the server, and a slow clock makes few visits dear: a governor
+    raises the clock with the load."""
+    used, sample = np.nan_to_num(seen.at(own)), own.which(seen.steps.middles)
+    begins = np.flatnonzero(np.diff(sample, prepend=-1) | (np.diff(seen.steps.begins, prepend=0) != STEP_NS))
+    part = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(sample)))
+    steps, work = np.bincount(part), np.bincount(part, done)
+    whole = steps * STEP_NS >= (own.end - own.begin)[sample[begins]]
+    good = whole & (used[begins] < AT_WORK * own.capacity) & (work >= STEPS_LEAST)
+    good &= np.bincount(part, ~fine) == 0
+    if int(good.sum()) < STEPS_LEAST:
+        return False
+    cost = (used[begins] * steps)[good] / work[good]
+    mean, first = (np.bincount(part, inside) / steps)[good], inside[begins][good]
+    low, high = cost[first <= np.quantile(first, 0.25)], cost[first >= np.quantile(first, 0.75)]
+    error = np.sqrt(low.var() / len(low) + high.var() / len(high))
+    return grows(cost, mean) and float(high.mean() - low.mean()) > SIGMAS * float(error)
+
+
+def _sums(window: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(window[window >= 0], values[window >= 0]), dtype=np.float64)
+
+
+def _means(window: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(_sums(window, values) / np.bincount(window[window >= 0]))
+
+
+def _windows(seen: Seen, own: Series, done: NDArray[np.float64], fine: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the window of each step, or -1. In each window the server did `VISITS` and was sampled twice. Windows do
+    not reach over a step that is not `fine`, or over the gap between two stretches."""
+    least = max(VISITS, 2 * own.interval_ns / STEP_NS * float(done.mean()), float(done.sum()) / WINDOWS_MOST)
+    starts = ~fine | (np.diff(seen.steps.begins, prepend=0) != STEP_NS)
+    summed = np.cumsum(np.where(fine, done, 0.0))
+    before = summed - np.where(fine, done, 0.0)
+    run = np.cumsum(starts) - 1
+    first = before[np.flatnonzero(starts)][run]
+    number = np.floor((before - first) / least).astype(np.int64)
+    new = starts | (np.diff(number, prepend=0) != 0)
+    window = np.cumsum(new) - 1
+    full = np.bincount(window, np.where(fine, done, 0.0)) >= least / 2
+    kept = np.where(full, np.cumsum(full) - 1, -1)[window]
+    return np.where(fine, kept, -1)
+
+
+def _growing(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nondecreasing values that are nearest to these by least squares (Ayer and others 1955)."""
+    sums: list[tuple[float, int]] = []
+    for value in values.tolist():
+        total, count = value, 1
+        while sums and sums[-1][0] * count >= total * sums[-1][1]:
+            above, more = sums.pop()
+            total, count = total + above, count + more
+        sums.append((total, count))
+    return np.repeat([total / count for total, count in sums], [count for _, count in sums])
 
 
 def grows(lacked: Shares, inside: Shares) -> bool:
