@@ -24,6 +24,7 @@ FORMATS = {
         5123,
     ),
     "end": ("%{end:%s}t.%{end:msec_frac}t", "1795193345.123", "%{us}T", "12000", 5111),
+    "begin-and-end": ("%{begin:msec}t %{end:msec_frac}t", "1795193345123 135", "%D", "12000", 5123),
     "unix": ("%{begin:usec}t", "1795193345123000", "%{ms}T", "12", 5123),
     "tomcat": ("%{yyyy-MM-dd'T'HH:mm:ss.SSSXXX}t", "2026-11-20T17:49:05.123+01:00", "%{ms}T", "12", 5111),
     "tomcat-begin": (
@@ -69,6 +70,22 @@ def test_a_date_of_another_form_is_the_moment_that_it_says(tmp_path: Path, which
     assert run.requests().select(*times).collect().rows() == [(begin, 12)] * 9
     assert run.manifest.rows["visits"] == 9
     assert not any("time zone" in note for note in run.manifest.notes)
+
+
+SPRING = """\
+[28/Nov/2026:05:02:07 +0000] 127.0.0.1 GET /item/x%20y HTTP/1.1 200 (9634 microseconds)
+[28/Nov/2026:05:02:07 +0000] 127.0.0.1 GET /broken HTTP/1.1 500 (84554 microseconds)
+[28/Nov/2026:05:02:08 +0000] 127.0.0.1 GET /slow HTTP/1.1 200 (1202714 microseconds)
+"""
+"""Of Spring Boot 3.3.5 with Tomcat 10.1.31, whose pattern is the example of its documentation."""
+
+
+def test_a_request_without_quotes_is_read(tmp_path: Path) -> None:
+    (tmp_path / "access.log").write_text(SPRING)
+    run = readers.read(f"web={tmp_path / 'access.log'}", log_format="%t %a %r %s (%D microseconds)")
+    took = (pl.col("end") - pl.col("sent")) // 1000
+    found = run.requests().select("interaction", "status", took).collect().rows()
+    assert [(str(status), us) for _, status, us in found] == [("ok", 9634), ("500", 84554), ("ok", 1202714)]
 
 
 def test_a_date_without_a_zone_is_taken_as_utc_and_a_note_says_so(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ _FRACTIONS = {"msec_frac": units.MILLISECOND, "usec_frac": units.MICROSECOND}
 _WIDTHS = {"msec_frac": "3", "usec_frac": "6", "sec": "9,11", "msec": "12,14", "usec": "15,17"}
 """Of these fields, so that another field may follow at once."""
 _STAMPS = {f"%{{{mark}{unit}}}t": scale for unit, scale in _MOMENTS.items() for mark in ("", "begin:", "end:")}
+_ASKED = r"(\S{1,40} \S* HTTP/\d(?:\.\d)?|-|\S{1,40} \S*)"
+"""A request without quotes around it, which Spring Boot's documentation shows: `%t %a %r %s (%D microseconds)`."""
 _OF_APACHE = {
     **dict.fromkeys(_DURATIONS, "duration"),
     **dict.fromkeys(_STAMPS, "stamp"),
@@ -73,6 +75,7 @@ def form(text: str) -> Form:
         said = f"--log-format {text}: it lacks a time or the duration of a request"
         raise UsageError(said, advice=f"log both, {_EXAMPLE}")
     in_java = any("%{%" not in field for field in dates) and not _JETTY.search(text)
+    fields = _of_one_moment(fields)
     at_end = not apache or gunicorn or undertow or any(field.startswith("%{end:") for field in fields)
     at_end = at_end or (in_java and not any(field.startswith("%{begin:") for field in fields))
 
@@ -86,6 +89,14 @@ def form(text: str) -> Form:
     layout = None if dates or undertow else _layout(text, token, fields)
     zoneless = bool(dates) and not accesslog_dates.zoned(parts) and "|" not in text
     return Form(parse, at_end=at_end, zoneless=zoneless, layout=lambda line: layout)
+
+
+def _of_one_moment(fields: list[str]) -> list[str]:
+    """The fields, of which those of the end have no meaning (`%{}x`) where others have the begin."""
+    stamps = [field for field in fields if field.endswith("}t") and _plain(field) in (*_MOMENTS, *_FRACTIONS)]
+    if not any(field.startswith("%{begin:") and _plain(field) in _MOMENTS for field in stamps):
+        return fields
+    return ["%{}x" if field in stamps and not field.startswith("%{begin:") else field for field in fields]
 
 
 def _dates(text: str) -> dict[str, Date]:
@@ -134,6 +145,8 @@ def _compiled(text: str, token: re.Pattern[str], dates: Mapping[str, Date]) -> t
             pattern += rf"(\d{{{_WIDTHS[_plain(plain)]}}})"
         elif i + 1 < len(tokens) and tokens[i + 1].start() == at:
             raise UsageError(f"--log-format {text}: {match[0]} and the field after it have nothing between them")
+        elif plain in ("%r", "request") and after == " ":
+            pattern += _ASKED
         else:
             pattern += r"\[([^\]]*)\]" if match[0] == "%t" and token is _APACHE else _until(after)
     return fields, re.compile(pattern + re.escape(text[at:]))
@@ -149,6 +162,10 @@ def _layout(text: str, token: re.Pattern[str], fields: list[str]) -> Layout | No
         if any(name.endswith("t") and column is None for name, column in zip(fields, columns, strict=True)):
             return None
     used = [column for column in columns if column]
+    if any(
+        match[0] in ("%r", "$request") and text[match.end() : match.end() + 1] == " " for match in token.finditer(text)
+    ):
+        return None
     both = [{"clock", "stamp"}, {"asked", "method"}, {"asked", "uri"}] if token is _APACHE else []
     if len(set(used)) < len(used) or any(pair <= set(used) for pair in both):
         return None
@@ -211,6 +228,8 @@ def _moment(values: Mapping[str, str], dates: Mapping[str, Date]) -> int | None:
             whole = int(value) * _MOMENTS[unit]
         elif field.endswith("t") and unit in _FRACTIONS and digits:
             fraction = int(value) * _FRACTIONS[unit]
+    if whole is not None and whole % units.SECOND:
+        fraction = 0
     if accesslog_dates.whole(parts):
         whole = accesslog_dates.moment(parts)
     return None if whole is None else whole + fraction % units.SECOND

@@ -64,8 +64,7 @@ class Sampled:
             }
         ).with_columns(interval_ns=pl.when(pl.col("interval_ns") > 0).then(pl.col("interval_ns")))
         name = source.path.name
-        once = frame.unique(_KEY, keep="first", maintain_order=True)
-        found.lose("samples that the file holds twice", frame.height - once.height)
+        once = _once(frame, found, name, whole_seconds=whole_seconds)
         frame, notes = intervals.complete(outliers.without(once, "time", found, name))
         found.notes += [f"{name}: {note}" for note in notes]
         if self.full:
@@ -77,6 +76,22 @@ class Sampled:
         if whole_seconds:
             found.notes.append(f"{name}: its stamps are whole seconds, so its samples are good to 1 s only")
         found.samples.append(frame)
+
+
+def _once(frame: pl.DataFrame, found: Found, name: str, *, whole_seconds: bool) -> pl.DataFrame:
+    """One sample of each moment: the first, if the file holds samples twice. Where stamps are whole seconds and values
+    of one second differ, there were several samples in it, and their mean counts: they are of equal parts of it."""
+    once = frame.unique(_KEY, keep="first", maintain_order=True)
+    further = frame.height - once.height
+    if not whole_seconds or not further or frame.unique([*_KEY, "value"]).height == once.height:
+        found.lose("samples that the file holds twice", further)
+        return once
+    found.notes.append(
+        f"{name}: {further} samples have the second of others: there are several in a second, and stamps are whole "
+        "seconds, so their mean counts"
+    )
+    mean = frame.group_by(_KEY, maintain_order=True).agg(pl.col("interval_ns").first(), pl.col("value").mean())
+    return mean.select(frame.columns)
 
 
 _KEY = ["time", "place", "metric"]
