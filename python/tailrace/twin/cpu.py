@@ -32,6 +32,8 @@ SMOOTHED = 25
 """Steps over which CPU use and work are compared: five samples of 50 ms, so that a tick of 10 ms is 4 %."""
 AT_WORK = 0.1
 """Of a server that uses less of its CPU, most may be what it does without requests."""
+OF_LISTENERS = ("accept_queue", "processes", "tasks_runnable")
+"""Metrics that only a listener has."""
 CPU_OF_WORK = (0.05, 2.0)
 """Bounds of CPU time over the work of visits: beyond them samples and visits do not show the same thing."""
 
@@ -63,7 +65,7 @@ def reconcile(seen: Seen, account: Account, beside: frozenset[str]) -> Cpu:
         if own is None or own.interval_ns > COARSEST_NS:
             continue
         sampled.add(server)
-        cores = account.replay.cores[number] if own.capacity > 1.0 else 1.0  # counted in cores, not as a share
+        cores = account.replay.cores[number] if in_cpus(seen.view, own) else 1.0
         used = np.clip(own.extended(seen.steps.middles) / cores, 0.0, 1.0) * _speed(seen, server)
         busy = account.busy(server)
         mine = {line: share for line, share in account.taken.items() if line[1] == server}
@@ -91,6 +93,12 @@ def _more(used: Shares, work: Shares, full: NDArray[np.bool_]) -> float:
 def own_use(view: View, server: str) -> Series | None:
     """The CPU use of the server itself, without that of others on its node."""
     return next((series for series in view.series(server, "cpu_busy") if view.is_own(series.place, server)), None)
+
+
+def in_cpus(view: View, own: Series) -> bool:
+    """Whether the CPU use of a server is counted in CPUs, and not as a share of those of its node. A recorder counts
+    that of a listener so (docs/reference/record.md): of it, the processes or the accept queue are sampled, too."""
+    return own.capacity > 1.0 or any((own.place, metric) in view.samples for metric in OF_LISTENERS)
 
 
 def _speed(seen: Seen, server: str) -> Shares:

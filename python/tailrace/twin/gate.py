@@ -18,6 +18,7 @@ from tailrace.experiment import Experiment, places
 from tailrace.study.intervals import of_one_more
 from tailrace.twin.equals import equals, interchanged
 from tailrace.twin.model import Twin
+from tailrace.twin.origins import OF_PLACES
 from tailrace.twin.outcome import Outcome, alike, matched, outcome
 from tailrace.twin.spread import REPLICATIONS, needed
 from tailrace.units import SECOND, format_duration, format_share
@@ -137,7 +138,7 @@ def _rows(twin: Twin, recorded: Outcome, found: Sequence[Outcome]) -> Iterator[C
     for server, name in twin.servers.items():
         longest, seen = recorded.longest.get(server, 0), [one.longest.get(name, 0) for one in found]
         short = max(longest, seen[0]) < SHORT * most
-        row = _counted(f"longest queue of {server}", longest, seen, _datum(twin, server))
+        row = _counted(f"longest queue of {server}", longest, seen, _datum(twin, server) or _inferred(twin, server))
         yield replace(row, passed=row.passed or short)
     yield from _completeness(twin)
     answered, also = recorded.answered, found[0].answered
@@ -197,12 +198,25 @@ def _limits(twin: Twin, recorded: Outcome) -> str:
     queue: samples do not show how many requests such a server holds. Where these are known, missing samples."""
     counts = recorded.drops or recorded.longest
     server = max(counts, key=lambda name: counts[name], default="")
-    holds = _datum(twin, server, ("workers", "backlog"))
+    holds = _datum(twin, server, ("workers", "backlog")) or _inferred(twin, server)
     return holds or "; ".join(one.datum for one in twin.unknowns if one.key == "cpu")
 
 
 def _datum(twin: Twin, server: str, keys: Collection[str] = ()) -> str:
     """The data for what is unknown of the tier of a server."""
-    tier = {one.name: one.tier for one in places.servers(twin.experiment)}.get(twin.servers.get(server, ""), "")
-    of_tier = (one for one in twin.unknowns if one.name.startswith(f"tiers.{tier}."))
+    of_tier = (one for one in twin.unknowns if one.name.startswith(f"tiers.{_tier(twin, server)}."))
     return "; ".join(one.datum for one in of_tier if not keys or one.key in keys)
+
+
+def _inferred(twin: Twin, server: str) -> str:
+    """The datum for workers that the twin infers. A server that keeps requests waiting inside holds more than it has
+    workers, and its accept queue begins when all of these places are taken."""
+    tier = _tier(twin, server)
+    if twin.origins.get(f"tiers.{tier}.workers") != OF_PLACES:
+        return ""
+    workers = twin.experiment.tiers[tier].workers
+    return f"workers and queue_max of {server} in topology.toml, because the {workers} workers of the twin are inferred"
+
+
+def _tier(twin: Twin, server: str) -> str:
+    return {one.name: one.tier for one in places.servers(twin.experiment)}.get(twin.servers.get(server, ""), "")

@@ -121,10 +121,15 @@ class Limits:
 
     def _beyond(self, name: str, server: str, places: int) -> int:
         """How many wait inside the server for a worker, if more were inside than its workers, its accept queue and kept
-        connections hold."""
-        longest = self.view.stays[server].longest
+        connections hold. A server that lost attempts was full then."""
+        stays = self.view.stays[server]
+        longest = stays.longest
         if longest <= BEYOND * places:
             return 0
+        lost = lost_at(self.view, server)
+        full = int(np.median(stays.queue(lost))) if len(lost) >= LEAST_LIMIT else 0
+        if full > longest / 2:  # else the attempts were lost on their way
+            return max(full - places, 0)
         datum = f"queue_max of {server} in topology.toml"
         self.unknowns.append(Unknown(f"tiers.{name}.light_queue", longest - places, None, datum))
         return LIGHT_QUEUE

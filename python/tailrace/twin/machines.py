@@ -16,7 +16,7 @@ from tailrace.diagnosis.ledger.losses.neighbour import CAUSE as NEIGHBOUR
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.view import View
-from tailrace.twin.cpu import own_use
+from tailrace.twin.cpu import in_cpus, own_use
 from tailrace.twin.structure import Structure
 
 LEAST = 5
@@ -73,9 +73,8 @@ class Machines:
         for other, node in self.shared.items():
             if node == self.shared[server]:
                 own = own_use(seen.view, other)
-                used += (
-                    account.busy(other) if own is None else own.extended(seen.steps.middles) / max(own.capacity, 1.0)
-                )
+                cores = self.cores[other] if own is not None and in_cpus(seen.view, own) else 1.0
+                used += account.busy(other) if own is None else own.extended(seen.steps.middles) / cores
         unused: Shares = np.clip(1.0 - used, 0.0, 1.0)
         return unused
 

@@ -18,7 +18,7 @@ from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.places import CAUSE as HOLDING
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
-from tailrace.twin.cpu import COARSEST_NS, own_use
+from tailrace.twin.cpu import COARSEST_NS, in_cpus, own_use
 from tailrace.units import MILLISECOND
 
 WIDTH = 1.1
@@ -90,7 +90,7 @@ def _used(seen: Seen, account: Account) -> NDArray[np.float64]:
         own = own_use(seen.view, server)
         if own is None or own.interval_ns > COARSEST_NS:
             continue
-        cores = account.replay.cores[number] if own.capacity <= 1.0 else 1.0  # a share of them, or counted in cores
+        cores = 1.0 if in_cpus(seen.view, own) else account.replay.cores[number]
         used = np.concatenate(([0.0], np.cumsum(own.extended(seen.steps.middles) * cores * STEP_NS)))
         mine = np.flatnonzero(recorded.server == number)
         begin, end = (np.interp(when[mine], edges, used) for when in (recorded.start, recorded.departure))

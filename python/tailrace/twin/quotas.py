@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.ledger.losses.quota import PERIOD_NS
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.view import View
-from tailrace.twin.cpu import COARSEST_NS, own_use
+from tailrace.twin.cpu import COARSEST_NS, in_cpus, own_use
 from tailrace.twin.structure import Structure
 from tailrace.units import MICROSECOND, exact_duration
 
@@ -73,9 +73,7 @@ def _stretches(view: View, server: str, cores: float) -> Iterator[tuple[Values, 
     if throttled is None or used is None or max(throttled.interval_ns, used.interval_ns) > COARSEST_NS:
         return
     held = np.nan_to_num(throttled.extended((used.begin + used.end) // 2))
-    # Of a place with another name, such as a listener of the recorder, the use is in CPUs (docs/reference/record.md).
-    in_cpus = used.capacity > 1.0 or used.place != server
-    use = np.nan_to_num(used.value) * (1.0 if in_cpus else cores)
+    use = np.nan_to_num(used.value) * (1.0 if in_cpus(view, used) else cores)
     on = np.flatnonzero(held >= TAKEN)
     period = max(round(PERIOD_NS / used.interval_ns), 1)
     for run in np.split(on, np.flatnonzero(np.diff(on) > period) + 1):
