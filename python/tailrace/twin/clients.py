@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
+from tailrace.twin.continuing import continued
 from tailrace.twin.demands import Demands, Works
 from tailrace.twin.structure import Structure
 from tailrace.twin.tree import Tree
@@ -22,9 +23,16 @@ DIGITS = 5
 
 
 def arrivals(
-    view: View, recorded: Recorded, structure: Structure, tree: Tree, demands: Demands, roots: Times
+    view: View,
+    recorded: Recorded,
+    structure: Structure,
+    tree: Tree,
+    demands: Demands,
+    roots: Times,
+    *,
+    whole: bool,
 ) -> dict[str, pl.DataFrame]:
-    """Entry tier → its requests, in the form of `experiment.traces`."""
+    """Entry tier → its requests, in the form of `experiment.traces`. Those of a `whole` recording go on after it."""
     label = np.array([tree.label[number] for number in tree.stands[roots].tolist()], dtype=object)
     entry = np.array([structure.tier[name] for name in recorded.servers], dtype=object)[recorded.server[roots]]
     client, think = _clients(view, recorded.request[roots])
@@ -39,7 +47,11 @@ def arrivals(
             **factors,
         }
     )
-    parts = table.sort("time").partition_by("entry", as_dict=True, maintain_order=True)
+    if whole:
+        answered = (recorded.steps.lengthened(recorded.departure[roots]) - view.begin) / SECOND
+        order = np.argsort(table["time"].to_numpy(), kind="stable")
+        table = continued(table[order], answered[order], float(table["time"].max() or 0.0))
+    parts = table.sort("time", maintain_order=True).partition_by("entry", as_dict=True, maintain_order=True)
     return {str(name): rows.drop("entry") for (name,), rows in parts.items()}
 
 

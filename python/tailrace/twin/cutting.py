@@ -93,9 +93,10 @@ def arrivals(
 ) -> dict[str, pl.DataFrame]:
     """The requests that the twin sends, by the tier that they enter."""
     if kept is None:
-        return clients.arrivals(view, recorded, structure, tree, demands, roots)
+        return clients.arrivals(view, recorded, structure, tree, demands, roots, whole=True)
     near = view.requests.filter(inside(recorded.steps.stretches, view.requests["sent"].to_numpy()) >= 0)
-    found = clients.arrivals(replace(view, requests=near), recorded, structure, tree, demands, roots)
+    near_view = replace(view, requests=near)
+    found = clients.arrivals(near_view, recorded, structure, tree, demands, roots, whole=False)
     return {entry: _of(rows, kept) for entry, rows in found.items()}
 
 

@@ -14,9 +14,10 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis import tables, vlrt
 from tailrace.diagnosis.ledger.account import Line, draw_up
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.ledger.recorded import Recorded, record
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.ledger.steps import Steps as StepsOfTime
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.errors import InputError
 from tailrace.twin import (
@@ -100,7 +101,7 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
     losses = _losses(slug, stops.split(seen, lost, limits.places(found, tiers)))
     table: dict[str, Any] = {
         "description": f"the twin of {dataset.path.name}",
-        "duration": exact_duration(view.end - view.begin + 1),
+        "duration": exact_duration(_sends(recorded, roots, view) if kept is None else view.end - view.begin + 1),
         "ramp": "0 ns",
         "latency": exact_duration(latency),
         "kernel": {"syn": limits.syn(recorded.schedule)},
@@ -128,6 +129,11 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
         kept=kept,
         rest=0 if kept is None else cutting.rest(view, entries, habit.again, kept),
     )
+
+
+def _sends(recorded: Recorded, roots: Times, view: View) -> int:
+    """How long clients send: until the last recorded request was sent. The last answers come later."""
+    return int(recorded.steps.lengthened(recorded.sent[roots]).max()) - view.begin + 1
 
 
 def _more(used: Cpu, found: Structure, governed: Iterable[str], quota: Collection[str]) -> dict[str, float]:
