@@ -1,9 +1,9 @@
 """What clients that wait for answers would send after the recording ended.
 
 A change makes answers faster, so such clients send their requests earlier, and more of them before the end. A twin that
-had the recorded requests alone would be idle in its last seconds. Each client thinks for at least as long as it did when
-the recording ended, and then repeats its own requests, with what they need and how long it thought before them. Where
-nothing is changed, these requests come after the end, and none of them is sent.
+had the recorded requests alone would be idle in its last seconds. Each client thinks for at least as long as it did
+until the last request of the recording was sent. Then it repeats its own requests, with what they need and how long it
+thought before them. Where nothing is changed, these requests come after the end, and none of them is sent.
 """
 
 from __future__ import annotations
