@@ -151,9 +151,9 @@ class Stays:
 
     def _keep(self, rows: Table) -> None:
         """Keep rows of which the requests are in the order of their numbers."""
-        entries = rows[rows["entry"]]
+        entries = np.flatnonzero(rows["entry"])
         if self.local:
-            self.clock.add(entries["departure"], entries["number"])
+            self.clock.add(rows["departure"][entries], rows["number"][entries])
         self.waits.add(rows["wait"])
         self._interactions.add(rows["server"], rows["interaction"])
         self._sample.add(rows, entries)
@@ -249,12 +249,13 @@ class _Sample:
         self._requests: list[Table] = []
         self._calls: list[Table] = []
 
-    def add(self, rows: Table, entries: Table) -> None:
+    def add(self, rows: Table, entries: Ints) -> None:
+        """Add visits; `entries` are the places of those that clients sent."""
         if self._left > 0:
             entries = entries[: self._left]
             self._left -= len(entries)
-            self._requests.append(_narrow(entries, "number"))
-            self._calls.append(_narrow(rows[(rows["parent"] >= 0) & ~rows["entry"]], "parent"))
+            self._requests.append(_narrow(rows, entries, "number"))
+            self._calls.append(_narrow(rows, np.flatnonzero((rows["parent"] >= 0) & ~rows["entry"]), "parent"))
 
     def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         requests, calls = (np.concatenate([np.empty(0, _TOOK), *some]) for some in (self._requests, self._calls))
@@ -269,13 +270,11 @@ class _Sample:
 _TOOK = np.dtype([("of", "i8"), ("took", "i8"), ("interaction", "u4")])
 
 
-def _narrow(rows: Table, number: str) -> Table:
-    found = np.empty(len(rows), _TOOK)
-    found["of"], found["took"], found["interaction"] = (
-        rows[number],
-        rows["departure"] - rows["sent"],
-        rows["interaction"],
-    )
+def _narrow(rows: Table, at: Ints, number: str) -> Table:
+    """What is needed of the rows at these places. Columns are taken one by one, because whole rows are wide."""
+    found = np.empty(len(at), _TOOK)
+    found["of"], found["interaction"] = rows[number][at], rows["interaction"][at]
+    found["took"] = rows["departure"][at] - rows["sent"][at]
     return found
 
 
@@ -310,12 +309,11 @@ class _Tables:
         )
 
     def requests(self, rows: Table) -> pl.DataFrame:
-        rows = rows[rows["entry"]]
-        texts = ("server", "interaction", "status")
+        at, texts = np.flatnonzero(rows["entry"]), ("server", "interaction", "status")
         values = {
-            "request": rows["number"],
-            **{name: rows[name] for name in (*texts, "sent")},
-            **{"end": rows["departure"], "drops": self._drops(rows), "bytes": rows["bytes_out"]},
+            "request": rows["number"][at],
+            **{name: rows[name][at] for name in (*texts, "sent")},
+            **{"end": rows["departure"][at], "drops": self._drops(rows)[at], "bytes": rows["bytes_out"][at]},
         }
         return self._frame(
             values, _whole("request"), *self._named(texts), "sent", "end", "drops", _NO_DROPS, _known("bytes")
