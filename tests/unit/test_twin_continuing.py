@@ -20,13 +20,18 @@ def sent(rows: Rows, end: float) -> pl.DataFrame:
     return continued(table, np.array(answered), end)
 
 
-def test_a_client_thinks_on_from_where_the_recording_ended() -> None:
-    """It waited for 3 s in all, so it repeats its requests until it has thought for as long."""
-    found = sent([(0.0, 1, None, 1.0), (2.0, 1, 1.0, 4.0)], 5.0)
-    more = found[2:]
-    assert more["think"].to_list() == pytest.approx([1.0 + 1.0, 1.0, 1.0])
-    assert more["time"].min() > 5.0
+def test_a_client_thinks_for_longer_than_until_the_recording_ended() -> None:
+    """It had thought for 1 s then. It waited for 3 s in all, so its further requests are those of 3 s."""
+    found = sent([(0.0, 1, None, 1.0), (2.0, 1, 1.0, 2.5), (4.0, 1, 1.5, 4.5)], 5.5)
+    more = found[3:]
+    assert more["think"].to_list() == pytest.approx([1.5, 1.0, 1.5])
+    assert more["time"].to_list() == pytest.approx([6.0, 7.0, 8.5])
     assert more["client"].to_list() == [1] * 3
+
+
+def test_a_client_that_rested_for_longer_than_ever_rests_for_as_long_again() -> None:
+    found = sent([(0.0, 1, None, 1.0), (1.1, 1, 0.1, 2.0)], 12.0)
+    assert found["think"][2] == pytest.approx(20.0)
 
 
 def test_clients_that_do_not_wait_or_come_once_send_no_more() -> None:

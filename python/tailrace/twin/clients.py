@@ -49,8 +49,9 @@ def arrivals(
     )
     if whole:
         answered = (recorded.steps.lengthened(recorded.departure[roots]) - view.begin) / SECOND
-        order = np.argsort(table["time"].to_numpy(), kind="stable")
-        table = continued(table[order], answered[order], float(table["time"].max() or 0.0))
+        sent = table["time"].to_numpy()
+        order = np.argsort(sent, kind="stable")
+        table = continued(table[order], answered[order], float(sent.max(initial=0.0)))
     parts = table.sort("time", maintain_order=True).partition_by("entry", as_dict=True, maintain_order=True)
     return {str(name): rows.drop("entry") for (name,), rows in parts.items()}
 

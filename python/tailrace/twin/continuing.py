@@ -1,9 +1,9 @@
 """What clients that wait for answers would send after the recording ended.
 
 A change makes answers faster, so such clients send their requests earlier, and more of them before the end. A twin that
-had the recorded requests alone would be idle in its last seconds. Each client thinks for at least as long as it did
-until the last request of the recording was sent. Then it repeats its own requests, with what they need and how long it
-thought before them. Where nothing is changed, these requests come after the end, and none of them is sent.
+had the recorded requests alone would be idle in its last seconds. Each client thinks for longer than it did until the
+last request of the recording was sent. Then it repeats its own requests, with what they need and how long it thought
+before them. Where nothing is changed, these requests come after the end, and none of them is sent.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ def continued(rows: pl.DataFrame, answered: Seconds, end: float) -> pl.DataFrame
         return rows
     again, thinks, times = [], [], []
     for mine in np.split(order, np.flatnonzero(np.diff(client[order])) + 1):
-        further = _further(mine[1:], think, float((answered - time)[mine].sum()))
-        if not len(further):
-            continue
-        pauses = think[further]
-        pauses[0] += max(end - float(answered[mine].max()), 0.0)
+        rest = max(end - float(answered[mine].max()), 0.0)
+        further, pauses = _further(mine[1:], think[mine[1:]], rest, float((answered - time)[mine].sum()))
         again.append(further)
         thinks.append(pauses)
-        times.append(end + np.cumsum(think[further]))
-    if not again:
-        return rows
+        times.append(end + np.cumsum(pauses) - rest)
     more = rows[np.concatenate(again)].with_columns(
         time=pl.Series(np.concatenate(times)), think=pl.Series(np.concatenate(thinks))
     )
     return pl.concat((rows, more)).sort("time", maintain_order=True)
 
 
-def _further(cycle: NDArray[np.int64], think: Seconds, waited: float) -> NDArray[np.int64]:
-    """Those of a client's requests that it repeats: it saves no more time than it `waited` for answers, so it needs no
-    more of them. A client that did not wait before each of these, or whose answers are not known, has none."""
-    lasts = think[cycle]
-    if not len(cycle) or not np.isfinite(lasts).all() or not np.isfinite(waited):
-        return cycle[:0]
-    repeated = np.tile(cycle, MOST)
-    return repeated[: int(np.searchsorted(np.cumsum(think[repeated]), waited)) + 1]
+def _further(cycle: NDArray[np.int64], think: Seconds, rest: float, waited: float) -> tuple[NDArray[np.int64], Seconds]:
+    """Those of a client's requests that it repeats, and how long it thinks before each. It begins with one before which
+    it thought for longer than the `rest` of the recording; if it never did, it thinks for twice as long as that. It
+    saves no more time than it `waited` for answers, so it needs no more of them. A client that did not wait before each
+    of its requests, or whose answers are not known, has none."""
+    if not len(cycle) or not np.isfinite(think).all() or not np.isfinite(rest + waited):
+        return cycle[:0], think[:0]
+    longer = np.flatnonzero(think > rest)
+    first = int(longer[0]) if len(longer) else 0
+    repeated = np.tile(np.roll(cycle, -first), MOST)
+    pauses = np.tile(np.roll(think, -first), MOST)
+    pauses[0] = pauses[0] if len(longer) else 2.0 * rest
+    count = int(np.searchsorted(np.cumsum(pauses), waited + rest)) + 1
+    return repeated[:count], pauses[:count]
