@@ -48,8 +48,8 @@ DIAGNOSED = 120 * SECOND
 the run. Stalls of the papers come every 4 to 30 s, so that there are several."""
 DIAGNOSED_REQUESTS = 1_000_000
 """A run with more requests in that time is diagnosed for as long as it has about so many, because a diagnosis takes
-some 3 GB of memory for a million. Of the papers, `balancers` alone has more: it is diagnosed for 50 s, and for 25 s
-where its clients also fetch images."""
+4 to 5 GB of memory for a million. Of the papers, `balancers` alone has more: table I is diagnosed for 100 s, and
+figure 4, whose clients also fetch images, for 50 s."""
 
 
 @dataclass(frozen=True)
