@@ -33,6 +33,7 @@ KINDS = frozenset(
         "neighbour_burst",
         "process_spawn",
         "safepoint",
+        "idle_client",
         "silent_client",
         "silent_server",
         "surge",

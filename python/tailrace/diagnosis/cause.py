@@ -18,6 +18,7 @@ from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Find
 from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, TOLD, Replayed, Share, is_told, taken_away
 from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.losses import Cause as Line
+from tailrace.diagnosis.ledger.losses.holding import COMPUTES
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.ledger.losses.overhead import CAUSE as OVERHEAD
 from tailrace.diagnosis.ledger.reproduced import REPRODUCED
@@ -245,7 +246,7 @@ def _other(view: View, origin: str, stall: Stall | None, verdict: Replayed, line
 
 def _is_possible(line: Line, stall: Stall | None) -> bool:
     """Return whether a cause that was not recorded is possible. If the server filled its CPU, what keeps a server from
-    its CPU is not, and what fills a CPU is not if the server used none."""
-    if stall is None or line.computes is None:
+    its CPU is not. If the server used less of a core than a thread that computes, what computes is not."""
+    if stall is None or line.computes is None or stall.cpu is None:
         return True
-    return line.computes == stall.has("cpu_busy") or not any(r.metric == "cpu_busy" for r in stall.resources)
+    return stall.cpu >= COMPUTES if line.computes else not stall.has("cpu_busy")

@@ -77,6 +77,13 @@ class Stall:
     def has(self, metric: str) -> bool:
         return any(r.metric == metric and r.saturated for r in self.resources)
 
+    @property
+    def cpu(self) -> float | None:
+        """Return how many cores the server, or its node, used; None: no sample shows it."""
+        return max(
+            (r.inside for r in self.resources if r.metric in ("cpu_busy", "frozen", "cpu_withheld")), default=None
+        )
+
 
 def nothing_found(view: View, begin: int, end: int) -> Finding:
     """Return the finding of this step if there is no origin to search."""

@@ -194,7 +194,8 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
 
 
 SILENT = "silent_client"
-"""At the same time, several clients of a server may be silent. Each of them counts."""
+KEPT = "idle_client"
+"""At the same time, several clients of a server may be silent, or keep a connection. Each of them counts."""
 
 
 def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:
@@ -204,7 +205,7 @@ def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], 
     found: dict[str, list[tuple[str, Spans]]] = {}
     for (kind, place), rows in groups.items():
         each = clock.of(rows.select("begin", "end").to_numpy())
-        lasted = each if kind == SILENT else spans(each)
+        lasted = each if kind in (SILENT, KEPT) else spans(each)
         found.setdefault(str(kind), []).append((str(place), lasted))
     return {kind: tuple(places) for kind, places in found.items()}
 

@@ -474,7 +474,11 @@ impl Connection {
             }
             self.settle_reader(true, ledger);
             let Some(body) = &mut self.body else { return };
+            let first = body.ended != [true; 2];
             let mut out = scribe!(self, body, ledger);
+            if first {
+                out.resume(time);
+            }
             body.reader.end(side, time, &mut out);
         }
     }
@@ -487,7 +491,11 @@ impl Connection {
             if let Some(opening) = &mut body.queue.opening {
                 opening.ask(self.parties.server, time, ledger);
             }
+            let kept = body.ended == [false; 2];
             let mut out = scribe!(self, body, ledger);
+            if kept {
+                out.resume(time);
+            }
             for side in [Side::Client, Side::Server] {
                 if !body.ended[index(side)] {
                     body.reader.end(side, time, &mut out);

@@ -143,6 +143,8 @@ pub struct Queue {
     /// Until the first request takes it.
     pub opening: Option<Opening>,
     pub requests: u64,
+    /// The newest answer ended here, and no request has come since.
+    idle: Option<i64>,
 }
 
 impl Queue {
@@ -259,6 +261,8 @@ impl Scribe<'_> {
             request: NO_ID,
             downstream_ns: NO_TIME,
         };
+        let answered = matches!(status, Status::Ok | Status::Http(_)) && self.queue.open.is_empty();
+        self.queue.idle = answered.then_some(visit.departure);
         self.ledger
             .servers
             .tally(self.parties.server, |tally| tally.leave());
@@ -283,6 +287,14 @@ impl Scribe<'_> {
             }
             tally.unreadable.retain(|_, count| *count > 0);
         });
+    }
+
+    /// The client asks again, or one side ends the connection, which was kept until now.
+    pub fn resume(&mut self, time: i64) {
+        let since = self.queue.idle.take().or(self.queue.answered_since());
+        if let Some(since) = since.filter(|_| !self.in_hole) {
+            self.ledger.kept(self.parties.server, since, time);
+        }
     }
 
     /// Closes the oldest exchange if its outcome is known.
@@ -389,8 +401,12 @@ impl Exchanges for Scribe<'_> {
     }
 
     fn request(&mut self, time: i64, raw: Raw<'_>, key: u64) {
+        if self.queue.open.len() <= 1 {
+            self.resume(time);
+        }
         while self.close_answered() {}
         self.close_unseen();
+        self.queue.idle = None;
         if self.queue.open.len() >= OPEN_MAX {
             self.ledger.counts.requests_lost += 1;
             self.queue.open.pop_front();

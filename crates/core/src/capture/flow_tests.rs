@@ -9,7 +9,7 @@ mod protocols;
 mod random;
 
 use super::flow::Flow;
-use super::ledger::{Drop, Ledger, Silence};
+use super::ledger::{Drop, Ledger, Quiet, Silence};
 use super::names::Namer;
 use super::servers::{Servers, Tally};
 use super::testing::{tcp, Tcp, MS, S, US};

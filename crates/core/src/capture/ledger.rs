@@ -10,6 +10,7 @@ use super::attempt::Loss;
 use super::crowd::{self, Crowd};
 use super::exchange::PROMPT;
 use super::lookups;
+use super::lull::Lull;
 use super::names::Namer;
 use super::quic;
 use super::servers::Servers;
@@ -93,6 +94,15 @@ impl From<Drop> for Event {
     }
 }
 
+/// Who was silent, and where on the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Quiet {
+    Client,
+    Server,
+    /// The client kept the connection after an answer; others waited, and the server answered nobody.
+    Kept,
+}
+
 /// A client had a connection and sent nothing, or nothing more of a request that it had begun, for longer than a slow
 /// client needs. A server that reads from one connection at a time has a worker less meanwhile. Or the server, which
 /// speaks first, said nothing: it may not know of a connection whose last packet met a full accept queue, and nobody
@@ -100,7 +110,7 @@ impl From<Drop> for Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Silence {
     pub server: u32,
-    pub by_server: bool,
+    pub of: Quiet,
     pub begin: i64,
     pub end: i64,
 }
@@ -109,10 +119,10 @@ impl From<Silence> for Event {
     fn from(silence: Silence) -> Event {
         Event {
             place: silence.server,
-            kind: if silence.by_server {
-                "silent_server"
-            } else {
-                "silent_client"
+            kind: match silence.of {
+                Quiet::Client => "silent_client",
+                Quiet::Server => "silent_server",
+                Quiet::Kept => "idle_client",
             },
             begin: silence.begin,
             end: silence.end,
@@ -197,6 +207,8 @@ pub struct Ledger {
     pub visits: Vec<Visit>,
     pub drops: Vec<Drop>,
     pub silences: Vec<Silence>,
+    /// By server.
+    lulls: FxHashMap<u32, Lull>,
     pub traced: Vec<Traced>,
     pub counts: Counts,
     pub lookups: lookups::Report,
@@ -282,20 +294,41 @@ impl Ledger {
         if lasted <= PROMPT {
             return;
         }
-        let mut by_server = false;
+        let mut of = Quiet::Client;
         self.servers.tally(server, |tally| {
-            by_server = !greeted && tally.greets();
-            if by_server {
+            if !greeted && tally.greets() {
+                of = Quiet::Server;
                 tally.unheard += 1;
                 tally.unheard_longest_ns = tally.unheard_longest_ns.max(lasted);
             }
         });
         self.silences.push(Silence {
             server,
-            by_server,
+            of,
             begin,
             end,
         });
+    }
+
+    /// A client kept a connection after an answer.
+    pub fn kept(&mut self, server: u32, begin: i64, end: i64) {
+        let answered_nobody = |lull: &Lull| lull.covers(begin, end);
+        if end.saturating_sub(begin) <= PROMPT
+            || !self.lulls.get(&server).is_some_and(answered_nobody)
+        {
+            return;
+        }
+        let mut others_wait = false;
+        self.servers
+            .tally(server, |tally| others_wait = tally.visits_now > 0);
+        if others_wait {
+            self.silences.push(Silence {
+                server,
+                of: Quiet::Kept,
+                begin,
+                end,
+            });
+        }
     }
 
     /// Takes the events of the connections so far.
@@ -326,6 +359,10 @@ impl Ledger {
         }
         if visit.served {
             self.servers.tally(visit.server, |tally| tally.visits += 1);
+            self.lulls
+                .entry(visit.server)
+                .or_default()
+                .answer(visit.departure);
         }
         self.visits.push(visit);
     }

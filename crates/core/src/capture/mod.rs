@@ -26,6 +26,7 @@ pub mod ledger;
 mod link;
 pub mod live;
 pub mod lookups;
+mod lull;
 pub mod merge;
 pub mod names;
 mod packet;

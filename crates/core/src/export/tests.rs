@@ -349,8 +349,8 @@ fn failed_attempts_are_requests_without_a_visit() {
         failed(1, "refused", 0, BEGIN + 20 * MS),
         failed(2, "refused", 1, BEGIN + S + 20 * MS),
         failed(3, "reset", 0, BEGIN + 5 * MS),
-        // Given up when the next SYN did not come: 1 s and 2 s after the first, so 4 s and an eighth of the 2 s.
-        failed(4, "abandoned", 2, BEGIN + 4 + 4 * S + S / 4),
+        // Given up at some time after the last SYN, which came 2 s after the first.
+        failed(4, "abandoned", 2, BEGIN + 4 + 2 * S),
         Visit {
             first_byte: BEGIN + 12 * S,
             departure: BEGIN + 12 * S,

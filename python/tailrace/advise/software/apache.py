@@ -29,5 +29,6 @@ def lines(step: Step) -> Iterator[Line]:
         case "silence":
             least = max(step.then // SECOND, 1)
             yield line("reqtimeout.conf", "", f"RequestReadTimeout header={least}", "whole seconds; or the event MPM")
+            yield line("apache2.conf", "", f"KeepAliveTimeout {least}", "for connections that are kept after an answer")
         case "log":
             yield line("apache2.conf", "", "BufferedLogs On", "or remove CustomLog")

@@ -2,7 +2,8 @@
 server meanwhile.
 
 A server with one worker for each connection reads from it until the request is complete. So a browser that opens a
-connection in advance, or a client that stops before it sends, holds a worker. The other visits wait.
+connection in advance, a client that stops before it sends, or one that keeps its connection after an answer, holds a
+worker. The other visits wait.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.diagnosis.spans import Spans, overlap
-from tailrace.diagnosis.tables import SILENT
+from tailrace.diagnosis.tables import KEPT, SILENT
 from tailrace.diagnosis.view import View
 
 NAME = "clients that sent nothing"
@@ -61,7 +62,8 @@ def _rows(view: View, stretches: Spans, schema: pl.Schema) -> pl.DataFrame:
 def _holding(view: View, server: str) -> Spans:
     """Return the silences after whose first half no visit left, although visits waited, until the client spoke or
     left."""
-    each = [spans for place, spans in view.events_of(SILENT) if view.means(place, server)]
+    events = (one for kind in (SILENT, KEPT) for one in view.events_of(kind))
+    each = [spans for place, spans in events if view.means(place, server)]
     if not each:
         return np.empty((0, 2), dtype=np.int64)
     silences, stays = np.concatenate(each), view.stays[server]

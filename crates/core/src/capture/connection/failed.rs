@@ -148,14 +148,17 @@ impl Connection {
         }
     }
 
-    fn give_up(&mut self, departure: i64, ledger: &mut Ledger) {
+    /// The kernel of the client gives up at the end of its schedule, which is known. A client that
+    /// gives up before that does so at an unknown time after its last SYN, so the request ends there:
+    /// it lasted at least so long.
+    fn give_up(&mut self, end_of_schedule: i64, ledger: &mut Ledger) {
         let Some(attempt) = &self.attempt else { return };
-        let waited = attempt.last_syn().saturating_sub(attempt.first_syn);
-        let status = match waited >= WHOLE_SCHEDULE {
-            true => Status::Timeout,
-            false => Status::Abandoned,
-        };
-        self.fail(status, departure, ledger);
+        let last = attempt.last_syn();
+        if last.saturating_sub(attempt.first_syn) >= WHOLE_SCHEDULE {
+            self.fail(Status::Timeout, end_of_schedule, ledger);
+        } else {
+            self.fail(Status::Abandoned, last, ledger);
+        }
     }
 
     pub(super) fn tick_attempt(&mut self, now: i64, ledger: &mut Ledger) -> Next {
