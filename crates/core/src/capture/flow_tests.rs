@@ -5,6 +5,7 @@ mod attempts;
 mod bytes;
 mod early;
 mod floods;
+mod kept;
 mod protocols;
 mod random;
 
