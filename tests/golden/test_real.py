@@ -47,3 +47,9 @@ def test_their_causes_are_right(case: tuple[Dataset, dict[str, Any], Diagnosis])
         pytest.xfail(expected["known"])
     assert sum(right) >= MOST * found.vlrt
     assert {row.dropper for row in found.summary} <= {expected["dropper"], None}
+
+
+def test_what_would_settle_an_unknown_cause_is_named(case: tuple[Dataset, dict[str, Any], Diagnosis]) -> None:
+    _, expected, found = case
+    missing = [one.missing or "" for episode in found.episodes for one in episode.findings]
+    assert any(expected.get("missing", "") in text for text in missing)

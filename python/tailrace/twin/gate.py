@@ -13,6 +13,7 @@ from typing import Any
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.words import count
 from tailrace.endings import crew
 from tailrace.experiment import Experiment, places
 from tailrace.study.intervals import of_one_more
@@ -215,7 +216,7 @@ def _inferred(twin: Twin, server: str) -> str:
     if twin.origins.get(f"tiers.{tier}.workers") != OF_PLACES:
         return ""
     workers = twin.experiment.tiers[tier].workers
-    return f"workers and queue_max of {server} in topology.toml, because the {workers} workers of the twin are inferred"
+    return f"workers and queue_max of {server} in topology.toml, because the twin infers its {count(workers, 'worker')}"
 
 
 def _tier(twin: Twin, server: str) -> str:
