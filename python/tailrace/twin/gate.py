@@ -215,8 +215,8 @@ def _inferred(twin: Twin, server: str) -> str:
     tier = _tier(twin, server)
     if twin.origins.get(f"tiers.{tier}.workers") != OF_PLACES:
         return ""
-    workers = twin.experiment.tiers[tier].workers
-    return f"workers and queue_max of {server} in topology.toml, because the twin infers its {count(workers, 'worker')}"
+    workers = count(twin.experiment.tiers[tier].workers or 0, "worker")
+    return f"workers and queue_max of {server} in topology.toml, because the twin infers its {workers}"
 
 
 def _tier(twin: Twin, server: str) -> str:
