@@ -186,12 +186,3 @@ def test_clients_that_do_not_pause_are_no_burst(tmp_path: Path) -> None:
     run = made(table, tmp_path / "run")
     assert run.requests().select((pl.col("end") - pl.col("sent") > S).sum()).collect().item() > 1000
     assert "workload-burst" not in shares(run)
-
-
-def test_where_the_usual_number_is_too_much_no_burst_is_the_cause(tmp_path: Path) -> None:
-    """300 clients ask for 150/s however evenly they come, and db can serve 83/s."""
-    table = surging(clients=300, index_of_dispersion=400)
-    table["interactions"]["query"]["at"]["db"]["compute"] = "12 ms"
-    run = made(table, tmp_path / "run")
-    assert run.requests().select((pl.col("end") - pl.col("sent") > S).sum()).collect().item() > 500
-    assert "workload-burst" not in shares(run)

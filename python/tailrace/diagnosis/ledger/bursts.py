@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger import silences, systems
-from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
+from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.units import SECOND
@@ -60,8 +60,6 @@ def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> T
     roots = np.setdiff1d(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
-    if _is_overloaded(recorded, calm, roots, clients):
-        return np.empty(0, dtype=np.int64)
     parts = chain(((roots, FEWEST),), ((part, FEWEST_HEAVY) for part in _heavy(recorded, calm, roots)))
     found = (_beyond(recorded, calm, part, clients, least) for part, least in parts)
     return np.unique(np.concatenate(list(found)))
@@ -104,29 +102,6 @@ def _until(recorded: Recorded, requests: Times) -> Times:
     return until
 
 
-def _is_overloaded(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients) -> bool:
-    """Return whether the usual number is more than the system answers even where it answers most. Then it is overloaded
-    however evenly the requests come, and a burst changes nothing. It is measured over so long a stretch, of a second at
-    least, that chance changes the number by less than `DRIFT`."""
-    ready = np.full(len(clients.pausing), clients.pausing.max(initial=0.0))
-    usual = float(_usual(recorded, calm, roots, clients, ready).max(initial=TINY))
-    steps = max(round((LULL_SIGMAS / (DRIFT - 1.0)) ** 2 / usual), SECOND // STEP_NS)
-    left = recorded.departure[roots]
-    answered = _sums(np.bincount(recorded.steps.at(left[left < NEVER]), minlength=len(recorded.steps)))
-    return steps < len(recorded.steps) and usual * steps > float((answered[steps:] - answered[:-steps]).max())
-
-
-def _usual(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients, ready: Shares) -> Shares:
-    """Return the usual number of these requests in each step, if so many clients are `ready` to send one."""
-    steps, sent = len(clients.pausing), recorded.sent
-    counts, after_pause = (
-        np.bincount(recorded.steps.at(sent[of]), minlength=len(recorded.steps))[:steps]
-        for of in (roots, roots[np.isin(roots, clients.asked)])
-    )
-    its = calm[:steps]
-    return _rate(its, counts - after_pause, np.ones(steps)) + _rate(its, after_pause, clients.pausing) * ready
-
-
 def _loaded(recorded: Recorded, roots: Times) -> int:
     """Return the number of steps until the last of these requests was sent. After it, the recording shows only how the
     system answers what it holds."""
@@ -152,8 +127,12 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
 def _beyond(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients, least: int) -> Times:
     """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
     sent, steps = recorded.sent[roots], len(clients.pausing)
-    counts = np.bincount(recorded.steps.at(sent), minlength=len(recorded.steps))[:steps]
-    usual = _usual(recorded, calm, roots, clients, clients.ready)
+    counts, after_pause = (
+        np.bincount(recorded.steps.at(times), minlength=len(recorded.steps))[:steps]
+        for times in (sent, sent[np.isin(roots, clients.asked)])
+    )
+    its = calm[:steps]
+    usual = _rate(its, counts - after_pause, np.ones(steps)) + _rate(its, after_pause, clients.pausing) * clients.ready
     found = [
         roots[first + _without_turn(sent[first:last], usual)]
         for begin, end in _stretches(counts, usual, least)
