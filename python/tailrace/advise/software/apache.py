@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tailrace.advise.software.steps import Line, Step
-from tailrace.units import SECOND
+from tailrace.units import MILLISECOND, SECOND
 
 NAME, TITLE = "apache", "Apache httpd"
 THREAD_LIMIT = 64
@@ -29,6 +29,7 @@ def lines(step: Step) -> Iterator[Line]:
         case "silence":
             least = max(step.then // SECOND, 1)
             yield line("reqtimeout.conf", "", f"RequestReadTimeout header={least}", "whole seconds; or the event MPM")
-            yield line("apache2.conf", "", f"KeepAliveTimeout {least}", "for connections that are kept after an answer")
+            kept = f"KeepAliveTimeout {step.then // MILLISECOND}ms"
+            yield line("apache2.conf", "", kept, "for connections that are kept after an answer")
         case "log":
             yield line("apache2.conf", "", "BufferedLogs On", "or remove CustomLog")
