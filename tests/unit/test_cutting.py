@@ -70,7 +70,9 @@ def test_the_part_holds_all_very_slow_requests_and_the_calm_before_and_after(
         assert slow[rows == row].min() - begin >= cutting.BEFORE_NS
         assert end - slow[rows == row].max() >= cutting.AFTER_NS
     sent = sum(map(len, part.arrivals.values()))
-    assert sent + part.rest == sum(map(len, whole.arrivals.values()))
+    assert sent + part.rest == len(asked)
+    # In the twin of the whole recording, clients that wait for answers go on after their last request.
+    assert sum(map(len, whole.arrivals.values())) >= len(asked)
 
 
 def test_what_is_learnt_of_the_part_is_that_of_the_whole(recorded: tuple[Dataset, Twin], part: Twin) -> None:
