@@ -474,9 +474,9 @@ impl Connection {
             }
             self.settle_reader(true, ledger);
             let Some(body) = &mut self.body else { return };
-            let first = body.ended != [true; 2];
+            let kept = body.ended != [true; 2];
             let mut out = scribe!(self, body, ledger);
-            if first {
+            if kept {
                 out.resume(time);
             }
             body.reader.end(side, time, &mut out);

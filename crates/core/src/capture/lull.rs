@@ -22,7 +22,8 @@ impl Lull {
     }
 
     /// Nothing was answered from the middle of this stretch until shortly before its end, when it may
-    /// have set a worker free.
+    /// have set a worker free. The diagnosis asks the same of all answers, also of later ones
+    /// (`ledger/silences.py`, which derives the twentieth).
     pub fn covers(&self, begin: i64, end: i64) -> bool {
         let lasted = end.saturating_sub(begin);
         let covers = |from: i64, to: i64| from <= begin + lasted / 2 && to >= end - lasted / 20;

@@ -379,7 +379,7 @@ fn attempts_given_up_are_distinguished_from_those_cut_off() {
         ),
         (false, 2, "abandoned")
     );
-    assert!(visit.departure == 2 * S, "{}", visit.departure);
+    assert_eq!(visit.departure, 2 * S);
     assert_eq!(tally(&given_up).unanswered, 1);
 }
 
