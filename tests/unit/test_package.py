@@ -15,9 +15,15 @@ import tomli_w
 from builders import SMALL
 from doors import told
 from tailrace.errors import InputError
-from tailrace.reproduce import find, page, printing, real, reproduce
+from tailrace.reproduce import earlier, find, page, printing, reproduce
 
 ROOT = Path(__file__).parents[2]
+DIAGNOSED = {
+    **{"run": "r", "cause": ["freeze"], "origin": None, "replications": 1, "vlrt": 20},
+    **{"reported": {"freeze": 18, "unknown": 2}, "as_paper": 18, "at_origin": 0, "right": 18, "removable": 18},
+    "gone": 20,
+}
+"""What the JSON of a reproduction has of a run: the diagnosis finds the paper's cause for too few requests."""
 
 
 def papers(folder: Path) -> Path:
@@ -95,14 +101,14 @@ def test_a_summary_has_the_claims_on_real_servers_and_what_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(printing, "BROWSERS", ())
-    shelf, out, earlier = papers(tmp_path / "experiments"), tmp_path / "replication", tmp_path / "real.json"
+    shelf, out, measured = papers(tmp_path / "experiments"), tmp_path / "replication", tmp_path / "real.json"
     verdicts = ("holds", "fails", "holds")
     scaled = {"claims": [{"says": str(at), "testbed": verdict} for at, verdict in enumerate(verdicts)]}
     figures = [{"paper": "two", "name": "figure-1", "scaled": scaled}, {"paper": "one", "name": "figure-1"}]
-    earlier.write_text(json.dumps({"figures": figures}))
+    measured.write_text(json.dumps({"figures": figures}))
     changed = (shelf / "one/figure-1/expected.toml").read_text().replace("paper = 20", "paper = 200")
     (shelf / "one/figure-1/expected.toml").write_text(changed)
-    words = ("--all", "--package", "--measured", earlier, "--experiments", shelf, "-o", out, "-j", "1", "--quiet")
+    words = ("--all", "--package", "--measured", measured, "--experiments", shelf, "-o", out, "-j", "1", "--quiet")
     assert told("reproduce", *words) == 0
     text = (out / "summary.md").read_text()
     assert "| **one** | 1 of 1 | none | 0 of 1 | none | none | 1 |" in text
@@ -110,11 +116,37 @@ def test_a_summary_has_the_claims_on_real_servers_and_what_is_off(
     assert "- one Figure 1, rate @ r: the paper has 200 req/s, ours is " in text
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"figures": 3}', '{"figures": [{"scaled": {}}]}'])
+def test_a_summary_has_earlier_diagnoses_of_the_cause_that_the_figure_still_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printing, "BROWSERS", ())
+    shelf, out, diagnosed = papers(tmp_path / "experiments"), tmp_path / "replication", tmp_path / "earlier.json"
+    diagnosed.write_text(json.dumps({"figures": [{"paper": "one", "name": "figure-1", "diagnoses": [DIAGNOSED]}]}))
+    expected = shelf / "one/figure-1/expected.toml"
+    plain = expected.read_text()
+    words = ("--all", "--package", "--measured", diagnosed, "--experiments", shelf, "-o", out, "-j", "1", "--quiet")
+    for cause, row in (("freeze", "0 of 1"), ("writeback", "none")):
+        expected.write_text(f'cause = "{cause}"\n{plain}')
+        assert told("reproduce", *words) == 0
+        assert f"| **one** | 1 of 1 | none | 1 of 1 | none | {row} | 1 |" in (out / "summary.md").read_text()
+        missed = "reported for 20 VLRT: freeze 90 %, unknown 10 %; 90 % are right" in (out / "summary.md").read_text()
+        assert missed == (row != "none")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("{", "[]", '{"figures": 3}', '{"figures": [{"scaled": {}}]}', '{"figures": [3]}'),
+        *(
+            json.dumps({"figures": [{"paper": "one", "name": "figure-1", "diagnoses": [{**DIAGNOSED, **change}]}]})
+            for change in ({"right": 21}, {"vlrt": -1}, {"reported": {"freeze": 21}}, {"run": 3}, {"cause": None})
+        ),
+    ],
+)
 def test_a_file_that_is_no_reproduction_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "real.json").write_text(content)
     with pytest.raises(InputError, match=r"real\.json"):
-        real.read([tmp_path / "real.json"])
+        earlier.read([tmp_path / "real.json"])
 
 
 def test_replications_can_be_limited(tmp_path: Path) -> None:

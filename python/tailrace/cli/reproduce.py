@@ -16,8 +16,8 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     from tailrace.reproduce import Reproduction
     from tailrace.reproduce.diagnoses import Diagnosed
+    from tailrace.reproduce.earlier import Earlier
     from tailrace.reproduce.outcome import Seeds
-    from tailrace.reproduce.real import Verdicts
     from tailrace.reproduce.shelf import Entry
 
 EPILOG = (
@@ -30,7 +30,8 @@ EPILOG = (
 Measured = Annotated[
     list[Path] | None,
     typer.Option(
-        metavar="FILE", help="With --package: JSON of an earlier --engine testbed, for the claims on real servers."
+        metavar="FILE",
+        help="With --package: JSON of an earlier --engine testbed or --diagnose, for what this command does not make.",
     ),
 ]
 
@@ -90,7 +91,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiments and compare its figures and tables with ours: does it behave as the papers say?"""
-    from tailrace.reproduce import as_dict, real
+    from tailrace.reproduce import as_dict, earlier
     from tailrace.reproduce import entries as every_entry
     from tailrace.reproduce import reproduce as reproduce_all
     from tailrace.reproduce.outcome import Seeds
@@ -107,7 +108,7 @@ def reproduce(
     cluster = None if served or engine == Engine.SIM.value else cluster_of(engine)
     if served:
         entries = _servable(entries)
-    known = real.read(measured or [])
+    known = earlier.read(measured or [])
     began = time.monotonic()
     with progress("Running" if served else "Simulating", quiet, of_bytes=False) as step:
         testbed = TESTBED if served else None
@@ -172,7 +173,7 @@ def _write(found: Reproduction, out: Path, name: str) -> None:
     say(f"page: {out / name}.html")
 
 
-def _package(made: Reproduction, out: Path, seconds: float, known: Verdicts) -> None:
+def _package(made: Reproduction, out: Path, seconds: float, known: Earlier) -> None:
     import shlex
 
     from tailrace.reproduce import package

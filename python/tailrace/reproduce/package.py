@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from tailrace import foreign, whole
 from tailrace.dataset.tables import sha256
 from tailrace.reproduce import page, printing, summary
-from tailrace.reproduce.real import Verdicts
+from tailrace.reproduce.earlier import Earlier, completed
 from tailrace.reproduce.reproduction import Reproduction, to_json
 from tailrace.study.runs import fingerprint
 
@@ -24,11 +25,13 @@ LIBRARIES = ("tailrace", "polars", "numpy", "pydantic")
 """Whose versions may change a result."""
 
 
-def write(folder: Path, made: Reproduction, command: str, seconds: float, real: Verdicts) -> dict[str, str]:
+def write(folder: Path, made: Reproduction, command: str, seconds: float, earlier: Earlier) -> dict[str, str]:
     """Write the package; equal results give equal files but for the PDFs, and the manifest's machine and duration.
-    `real` has the claims on real servers. Returns the files that could not be made, with the reason."""
+    `earlier` has the claims on real servers, and the diagnoses of figures that this command did not diagnose. Returns
+    the files that could not be made, with the reason."""
+    made = replace(made, outcomes=tuple(completed(outcome, earlier.diagnoses) for outcome in made.outcomes))
     written = [folder / "summary.md"]
-    whole.write(written[0], summary.markdown(made, real).encode())
+    whole.write(written[0], summary.markdown(made, earlier.verdicts).encode())
     unprinted: dict[str, str] = {}
     for paper in made.papers:
         one = summary.of_paper(made, paper)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tailrace import foreign
 from tailrace.report.plots import number
+from tailrace.reproduce.earlier import Figure
 from tailrace.reproduce.outcome import Outcome
-from tailrace.reproduce.real import Verdicts
 from tailrace.reproduce.reproduction import Reproduction, Sides
 from tailrace.reproduce.tables import mean_and_half
 from tailrace.units import format_share
 
+Verdicts = Mapping[Figure, tuple[int, int]]
+"""On real servers: the claims that hold, and all that were judged."""
 COLUMNS = (
     "claims that hold, simulator",
     "claims that hold, real servers",
@@ -23,9 +25,11 @@ COLUMNS = (
 )
 INTRODUCTION = (
     "`make replicate` writes this page. A claim is a direction or a number that a paper states. It is undecided if its",
-    "95 % interval contains the border. Nothing was fitted to a predicted number, and something was fitted to a",
-    "calibrated one. A single replication has no interval: its value alone decides. Claims on real servers belong to",
-    "the figures that one machine can carry, at a smaller scale.",
+    "95 % interval contains the border. A single replication has no interval: its value alone decides. Where a paper",
+    "says that two things coincide in a drawing, the claim asks for nine of ten, and the paper's number is taken as",
+    "100 %. Nothing was fitted to a predicted number, and something was fitted to a calibrated one. Claims on real",
+    "servers belong to the figures that one machine can carry, at a smaller scale. README means the page of a figure,",
+    "such as `experiments/average/figure-2/README.md`.",
 )
 
 
