@@ -112,16 +112,18 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     lengths = sorted(int(_number(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
     rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
-    evidence = _evidence(winner, episodes[0]) if winner else ""
+    evidence = _evidence(winner, episodes) if winner else ""
     return f"The cause: {plain} for {lasted}{often}{evidence}.{rest}"
 
 
-def _evidence(winner: CauseEvidence, first: Episode) -> str:
-    """Return the one or two figures that convince, in brackets."""
+def _evidence(winner: CauseEvidence, episodes: list[Episode]) -> str:
+    """Return the one or two figures that convince, in brackets. A burst that came before its queue rose convinces
+    nobody by the rate during the queue."""
     if winner.cause == bursts.CAUSE:
         keys = ("arrivals_per_s", "arrivals_calm_per_s", "throughput_per_s")
-        came, usual, done = (rate(_number(first, 3, key)) for key in keys)
-        return f" ({came} came instead of {usual}, and {done} were answered)"
+        rates = ([_number(episode, 3, key) for key in keys] for episode in episodes)
+        came, usual, done = next((map(rate, one) for one in rates if one[0] > one[1]), ("", "", ""))
+        return f" ({came} came instead of {usual}, and {done} were answered)" if came else ""
     took, lacked = (int(winner.numbers.get(key) or 0) for key in ("taken_ns", "lacked_ns"))
     if took * 2 < lacked or not took:
         return ""

@@ -138,7 +138,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     held = {server: one for server, one in held.items() if not _waited(recorded, one, losses.get((lock.CAUSE, server)))}
     blocking = {server: one for server, one in held.items() if not limits.is_event_loop(seen.view, server)}
     recorded = places.seated(recorded, held, blocking)
-    seen = replace(seen, held=places.fullest(recorded, held))
+    computed = {server for server, one in held.items() if holding.fill_cpu(seen, server, one)}
+    seen = replace(seen, held=places.fullest(recorded, held, computed))
     losses |= _losses(seen, recorded, HOLDERS)
     waits = [holding.pauses(seen, recorded, server) for server in blocking if server in seen.held]
     pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)

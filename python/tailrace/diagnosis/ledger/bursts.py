@@ -57,7 +57,7 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
 def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Times:
     """Return the same of one system. `mine` are its visits."""
     asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
-    roots = np.setdiff1d(np.flatnonzero(asked), repeated)
+    roots = _others(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
     parts = chain(((roots, FEWEST),), ((part, FEWEST_HEAVY) for part in _heavy(recorded, calm, roots)))
@@ -82,14 +82,18 @@ class _Clients:
     @classmethod
     def of(cls, recorded: Recorded, repeated: Times, mine: Mask, steps: int) -> _Clients:
         """Return the clients of one system. Clients of another may wait while these pause."""
-        later = np.setdiff1d(np.flatnonzero((recorded.follows >= 0) & mine), repeated)
+        later = _others(np.flatnonzero((recorded.follows >= 0) & mine), repeated)
         clients = np.unique(recorded.client[later])
         theirs = np.flatnonzero(np.isin(recorded.client, clients) & mine)
         middles = np.arange(steps) * STEP_NS + STEP_NS // 2
         waiting = Stays.of(recorded.sent[theirs], _until(recorded, theirs)).queue(middles)
-        asked, pausing = np.setdiff1d(theirs, repeated), np.maximum(len(clients) - waiting, 0.0)
+        asked, pausing = _others(theirs, repeated), np.maximum(len(clients) - waiting, 0.0)
         least = len(clients) * (1.0 if len(asked) < len(theirs) else FEW_PAUSE)
         return cls(asked, pausing, np.maximum(pausing, least))
+
+
+def _others(visits: Times, repeated: Times) -> Times:
+    return visits[~np.isin(visits, repeated)]
 
 
 def _until(recorded: Recorded, requests: Times) -> Times:

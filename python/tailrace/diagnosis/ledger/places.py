@@ -92,11 +92,15 @@ class Held:
     """One was served after the other while others waited. Collections that follow one another look the same."""
     named: Mask
     """The name of each visit identifies it, because no visit of that name is short."""
+    inside: int
+    """So many visits of the server were inside at once while one of these was."""
 
     @property
     def filled(self) -> bool:
         """Return whether they held so many places that the others had to wait."""
-        return self.most >= HELD * self.places if self.places else len(self.lulls) > 0
+        if not self.places:
+            return len(self.lulls) > 0
+        return self.most >= HELD * self.places and self.inside >= self.places
 
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
@@ -201,16 +205,17 @@ def seated(recorded: Recorded, held: Mapping[str, Held], blocking: Collection[st
     return replace(recorded, start=start, group=group, groups=groups)
 
 
-def fullest(recorded: Recorded, held: Mapping[str, Held]) -> dict[str, Held]:
-    """Among servers that held the same requests, keep the one that lost the largest fraction of its places. A server
-    that had places left lost nothing by that. If two are equal, keep one in which visits waited for a place, then one
-    in which the requests spent their time, and of those the one behind."""
+def fullest(recorded: Recorded, held: Mapping[str, Held], computed: Collection[str]) -> dict[str, Held]:
+    """Among servers that held the same requests, keep the one whose CPU they filled (`computed`), and otherwise the one
+    that lost the largest fraction of its places. A server that had places left lost nothing by that. If two are equal,
+    keep one in which visits waited for a place, then one in which the requests spent their time, and of those the one
+    behind."""
 
-    def rank(name: str) -> tuple[float, bool, bool, int]:
+    def rank(name: str) -> tuple[bool, float, bool, bool, int]:
         one = held[name]
         waited = one.filled and bool((one.start > recorded.arrival[one.rows]).any())
         lost = one.filled * (one.most / one.places if one.places else one.own / 2)
-        return lost, waited, one.own, recorded.number[name]
+        return name in computed, lost, waited, one.own, recorded.number[name]
 
     asked = {name: np.unique(recorded.request[one.visits]) for name, one in held.items()}
     kept: list[str] = []
@@ -230,7 +235,8 @@ def _held(here: _Here, heavy: Mask) -> Held:
     named = ~np.isin(here.name[heavy], short)
     turn = bool((_in_turn(here, here.is_long)[heavy] > 0).any())
     names = here.labels[here.name[heavy]]
-    return Held(here.rows[heavy], begin, end, names, own, work, lulls, places, here.rows, start, turn, named)
+    inside = _most_inside(here, begin, end)
+    return Held(here.rows[heavy], begin, end, names, own, work, lulls, places, here.rows, start, turn, named, inside)
 
 
 def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
@@ -494,6 +500,14 @@ def _behind_heavy(here: _Here, heavy: Mask) -> Times:
         later = earlier[(here.end[earlier] >= here.end[k] - here.lasted[k] // 2) & ~heavy[earlier]]
         came[later] = np.maximum(came[later], here.begin[k] + 1)
     return came
+
+
+def _most_inside(here: _Here, begin: Times, end: Times) -> int:
+    """Return the largest number of visits that were inside at once in these times."""
+    ends, within = np.sort(here.end), spans(np.column_stack((begin, end)))
+    at = np.searchsorted(within[:, 0], ends, "right") - 1
+    counts = _inside(here.begin, here.end)[(at >= 0) & (ends <= within[at, 1])]
+    return int(counts.max(initial=0))
 
 
 def _inside(begin: Times, end: Times) -> Times:

@@ -53,6 +53,13 @@ def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
     return Delays(rows, recorded.departure[rows] - recorded.start[rows], late=False) if len(rows) else None
 
 
+def fill_cpu(seen: Seen, server: str, held: Held) -> bool:
+    """Return whether the visits computed, and the server used its whole CPU for most of the time that they took."""
+    if not _computes(seen, server, held):
+        return False
+    return bool(_filled(seen, server, held).sum() > 0.5 * (_inside(seen, held) > 0.0).sum())
+
+
 def _of_kind(seen: Seen, server: str, computing: bool) -> Held | None:
     """Return the visits of those names that mostly computed, or mostly did not."""
     held = seen.held.get(server)

@@ -88,14 +88,18 @@ def _calls_are_seen(view: View, server: str) -> bool:
 def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Times) -> Waited:
     """Return the visits of a kind that waited together each time, and how long each waited."""
     others: Times | None = None
-    left = np.sort(recorded.departure[mine])
+    leaving = mine[np.argsort(recorded.departure[mine], kind="stable")]
+    left, started = recorded.departure[leaving], recorded.start[leaving]
+    first_started = np.minimum.accumulate(started[::-1])[::-1]  # of those that leave then or later
     whole = len(recorded.steps) * STEP_NS
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
     work = int(np.median(recorded.departure[mine] - recorded.start[mine]))
     share, taken = len(mine) / len(here), recorded.workers[recorded.number[server]] > 0
     found: Waited = []
-    for begin, end in ((int(left[gap]), int(left[gap + 1])) for gap in gaps.tolist()):
-        waited = mine[(recorded.start[mine] < end - work) & (recorded.departure[mine] >= end)]
+    for gap in gaps.tolist():
+        begin, end = left[gap : gap + 2].tolist()
+        later = slice(gap + 1, int(np.searchsorted(first_started, end - work)))
+        waited = np.sort(leaving[later][started[later] < end - work])
         if len(waited) < LEAST:
             continue
         # Visits of this kind still left before the gap, so none of them waited then.
