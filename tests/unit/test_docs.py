@@ -106,6 +106,13 @@ def test_the_index_leads_to_every_page() -> None:
     assert [page for page in DOCUMENTS if index.parent in page.parents and page not in {*linked, index}] == []
 
 
+def test_the_front_page_has_the_scores_of_the_papers() -> None:
+    front, papers = ((ROOT / "docs" / name).read_text().splitlines() for name in ("index.md", "papers.md"))
+    rows = [line for line in front if line.startswith("| **")]
+    assert rows == [line for line in papers if line.startswith("| **")]
+    assert len(rows) == 5
+
+
 def test_the_reference_names_every_option_and_command() -> None:
     from tailrace.cli.commands import app
 
