@@ -1,6 +1,7 @@
 """The engine. Tables cross as Arrow streams (PyCapsule protocol), which Polars and any Arrow library read."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Protocol
 
 class ArrowStream(Protocol):
@@ -80,10 +81,128 @@ class SpanCutter:
 def span_keys(trace: str, id: str, parent: str | None) -> tuple[int, int, int | None]:
     """The key of a trace; and those by which its spans name each other: a span's own, and its parent's."""
 
-def link_spans(spans: Any) -> tuple[ArrowStream, list[int], int]:
-    """How spans with the columns `key`, `parent` and `kind` belong together: a table with the `row` of each span that
-    is kept, the span `above` it and its `container`; an order of the visits; and the number of cycles
-    (crates/core/src/spans/links.rs)."""
+def span_texts(table: ArrowStream, texts: int) -> list[list[int]]:
+    """Of what a `SpanCutter` gave: for each of the columns `service`, `label`, `outcome`, `peer` and `host`, the
+    numbers that rows have, in order. There are so many texts."""
+
+class SpanRows:
+    """Spans of whole traces (crates/core/src/spans/store.rs)."""
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+    def link(self) -> LinkedSpans:
+        """The spans with what is above each; none are left here."""
+
+class SpanStore:
+    """All spans before they are linked: in memory, and in a file from the first `distribute` on, in 256 parts by eight
+    bits of the key of their trace, of which the lowest is the bit `shift`."""
+
+    def __init__(self, shift: int) -> None: ...
+    def add(self, table: ArrowStream, codes: list[list[int]]) -> tuple[int, tuple[float, float] | None]:
+        """Add rows like those of a `SpanCutter`. `codes` are the numbers that its texts have here, for each column of
+        `span_texts`; without them numbers stay what they are. Returns how many end before they begin, which are left
+        out, and the range of the shares of traces that samplers kept. ValueError: a column is missing."""
+
+    def add_spans(self, spans: SpanRows) -> None: ...
+    @property
+    def held(self) -> int:
+        """Spans that are in memory."""
+
+    @property
+    def has_many_hosts(self) -> bool: ...
+    def distribute(self, path: Path) -> None:
+        """Put what is in memory into the file, which is made at `path` the first time. OSError: it cannot be
+        written."""
+
+    def parts(self) -> list[tuple[int, bool]]:
+        """How many spans each part in the file has, and whether they are of one trace."""
+
+    def take(self) -> SpanRows:
+        """The spans in memory; none are left here."""
+
+    def read(self, part: int, first: int, most: int, into: SpanRows) -> None:
+        """Add the spans of a part in the file, from one on, at most so many. OSError: the file cannot be read."""
+
+class LinkedSpans:
+    """The spans of a part, the first of each id, with what is above each (crates/core/src/spans/linked.rs)."""
+
+    @property
+    def twice(self) -> int: ...
+    @property
+    def cycles(self) -> int: ...
+    def marked(self) -> list[int]:
+        """Spans that a store moved, those of traces that were chosen, and waits for a connection."""
+
+    def calls(self) -> ArrowStream:
+        """The calls between hosts: `client`, `server`, and the `least` and `largest` offset of the server's clock
+        (ns)."""
+
+    def shift(self, added: list[int]) -> None:
+        """Add an offset (ns) to the times of each host, by its number."""
+
+    def columns(self) -> ArrowStream:
+        """`kind`, `begin`, `end`, `service`, `interaction`, `connection`, `above` and `container` of each span."""
+
+    def visits(self, servers: bytes, times: tuple[int, int, int], slack: int) -> FoundVisits:
+        """The possible visits: `servers` are the texts that may name one, a byte for each; `times` are the earliest and
+        the latest moment and the longest duration (ns). A server may end its span `slack` ns after its client."""
+
+class FoundVisits:
+    """The visits of a part of the spans (crates/core/src/spans/visits.rs)."""
+
+    def __len__(self) -> int: ...
+    @property
+    def counts(self) -> list[int]:
+        """Visits left out, calls outside of their client's span, visits without the span of their caller, and visits
+        whose worker is known."""
+
+    @property
+    def rooted(self) -> bool:
+        """Whether a trace has its root."""
+
+    def waits(self) -> ArrowStream:
+        """`wait`: how long each visit was on its way (ns)."""
+
+    def calls(self) -> list[tuple[int, int, int]]:
+        """Callers, servers, and how often one calls the other."""
+
+    def interactions(self) -> list[tuple[int, int, int]]:
+        """Servers, interactions, and how often one is asked for the other."""
+
+    def remote(self) -> list[int]:
+        """Servers without spans of their own."""
+
+    def of_callers(self) -> ArrowStream:
+        """`caller`, `server`, `sent` and `departure` of each call."""
+
+    def requests(self, ok: int, most: int) -> tuple[ArrowStream, int, list[tuple[int, int, int]]]:
+        """The first requests of traces with a root that ended with the status `ok`, by their number: how long they
+        `took`, their `longest` call (ns), `interaction` and `server`; how many succeeded; and the servers and
+        interactions of those that failed, with their counts."""
+
+class VisitRuns:
+    """Visits in the order in which they ended (crates/core/src/spans/runs.rs)."""
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def held(self) -> int:
+        """Visits that are in memory."""
+
+    def add(self, found: FoundVisits) -> None:
+        """Add visits; none are left there."""
+
+    def spill(self, path: Path) -> None:
+        """Put what is in memory into the file, which is made at `path` the first time. OSError: it cannot be
+        written."""
+
+    def reading(self, most: int) -> VisitReading:
+        """A reading of all of them, with some `most` in memory at a time. OSError: the file cannot be read."""
+
+class VisitReading:
+    def next(self, runs: VisitRuns, requests: bool, least_entry: int) -> ArrowStream | None:
+        """The next rows of the table of visits or of requests; None at the end. `least_entry` is what makes an
+        outermost visit a request, at least. OSError: the file cannot be read."""
 
 SAMPLING_NS: tuple[int, int]
 """The shortest and the longest time between two samples of the recorder."""

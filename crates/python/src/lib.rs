@@ -60,7 +60,13 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;
     m.add_class::<spans::SpanCutter>()?;
     m.add_function(wrap_pyfunction!(spans::span_keys, m)?)?;
-    m.add_function(wrap_pyfunction!(spans::link_spans, m)?)?;
+    m.add_function(wrap_pyfunction!(spans::span_texts, m)?)?;
+    m.add_class::<spans::SpanStore>()?;
+    m.add_class::<spans::SpanRows>()?;
+    m.add_class::<spans::LinkedSpans>()?;
+    m.add_class::<spans::FoundVisits>()?;
+    m.add_class::<spans::VisitRuns>()?;
+    m.add_class::<spans::VisitReading>()?;
     m.add_function(wrap_pyfunction!(table::examine_table, m)?)?;
     m.add_function(wrap_pyfunction!(table::table_shape, m)?)?;
     m.add_function(wrap_pyfunction!(write_table::write_tables, m)?)?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,11 @@ class Pairs:
         self.beyond = 0
 
     def add(self, first: NDArray[np.uint32], second: NDArray[np.uint32]) -> None:
-        for pair, count in counted(first, second).items():
+        self.add_counted(counted(first, second))
+
+    def add_counted(self, counts: Mapping[Pair, int]) -> None:
+        """Add pairs with how often each is there."""
+        for pair, count in counts.items():
             if len(self.counts) < self._most or pair in self.counts:
                 self.counts[pair] += count
             else:

@@ -21,13 +21,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.readers.spans_columns import Numbers
-from tailrace.readers.spans_visits import WITH_ROOT
 from tailrace.readers.spills import Table
+
+if TYPE_CHECKING:
+    from tailrace._core import FoundVisits
 
 _MOST = 1 << 16
 """So many requests are examined: 2 MB."""
@@ -61,27 +65,21 @@ class Shape:
         self._succeeded = 0
         self._failed = Counter[tuple[int, int]]()
 
-    def add(self, visits: Table, ok: int) -> None:
+    def add(self, visits: FoundVisits, ok: int) -> None:
         """Add the requests of a part; `ok` is the number of the status."""
-        is_top = visits["number"] == visits["top"]
-        tops = visits[is_top & (visits["entry"] == WITH_ROOT)]
-        failed = tops[tops["status"] != ok]
-        if not self._succeeded:
-            self._failed.update(zip(failed["server"].tolist(), failed["interaction"].tolist(), strict=True))
-        tops = tops[tops["status"] == ok]
-        self._succeeded += len(tops)
-        tops = np.sort(tops[: self._left], order="number")
-        self._left -= len(tops)
-        if not len(tops):
+        if not self._left:
             return
-        calls = visits[~is_top & (visits["parent"] == visits["top"])]
-        at = np.minimum(np.searchsorted(tops["number"], calls["parent"]), len(tops) - 1)
-        known = tops["number"][at] == calls["parent"]
-        rows = np.zeros(len(tops), _COLUMNS)
-        rows["took"] = tops["departure"] - tops["sent"]
-        np.maximum.at(rows["longest"], at[known], (calls["departure"] - calls["sent"])[known])
-        rows["interaction"], rows["server"] = tops["interaction"], tops["server"]
-        self._rows.append(rows)
+        found, succeeded, failed = visits.requests(ok, self._left)
+        if not self._succeeded:
+            self._failed.update({(server, interaction): count for server, interaction, count in failed})
+        self._succeeded += succeeded
+        tops = pl.DataFrame(found)
+        self._left -= tops.height
+        if tops.height:
+            rows = np.empty(tops.height, _COLUMNS)
+            for name in tops.columns:
+                rows[name] = tops[name].to_numpy()
+            self._rows.append(rows)
 
     def errors_alone(self) -> int:
         """How many requests there are if all of them failed; 0 if one succeeded, or if they are too few or too much

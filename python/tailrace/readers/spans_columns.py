@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from tailrace import _core
-from tailrace.bounds import NAME_CHARACTERS, NAMES, NAMES_CHARACTERS, SPAN_TEXTS
+from tailrace.bounds import (
+    EARLIEST_NS,
+    LATEST_NS,
+    NAME_CHARACTERS,
+    NAMES,
+    NAMES_CHARACTERS,
+    SPAN_TEXTS,
+    YEAR_NS,
+)
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found
 from tailrace.readers.spans import NUMBERED, Kind, Span, Waits, interaction_of_label, status_of_outcome
-from tailrace.readers.spans_clocks import CALL
-from tailrace.readers.spans_parts import ROW, Parts
+from tailrace.readers.spans_clocks import CALL, SLACK_NS
+from tailrace.readers.spans_parts import Parts
 from tailrace.readers.spills import IN_MEMORY, Scratch, Table
 
+if TYPE_CHECKING:
+    from tailrace._core import ArrowStream
+
 _KINDS: dict[Kind, int] = {"": 0, **{kind: int(number) for number, kind in NUMBERED.items()}, "by service": 255}
-SERVER, CLIENT, _BY_SERVICE = _KINDS["server"], _KINDS["client"], _KINDS["by service"]
-_MOVED, _CHOSEN = 1, 2
+SERVER, CLIENT = _KINDS["server"], _KINDS["client"]
+_CHOSEN = 2
 _WAITS: dict[Waits, int] = {"": 0, "worker": 4, "connection": 8}
 _AT_ONCE = 10_000
 _CACHED_MAX = 1 << 16
 _TEXTS = ("service", "interaction", "status", "peer", "host")
 _FORM = {
     **{"trace": pl.UInt64, "key": pl.UInt64, "parent": pl.UInt64, "kind": pl.UInt8, "begin": pl.Int64, "end": pl.Int64},
-    **dict.fromkeys(_TEXTS, pl.UInt32),
+    **dict.fromkeys(("service", "label", "outcome", "peer", "host"), pl.UInt32),
     **{"marks": pl.UInt8, "kept": pl.Float64},
 }
 _NAMED = ("server", "interaction", "status")
@@ -47,7 +60,6 @@ class Spans:
         self.kept: tuple[float, float] | None = None
         """The smallest and the largest share of traces that a sampler kept."""
         self.parts = Parts(scratch, most)
-        self._count = 0
         self._texts: dict[str, int] = {"": 0}
         self._characters = 0
         self._of = {what: {0} for what in _NAMED}
@@ -67,29 +79,27 @@ class Spans:
             mask[list(self._of[what])] = True
         return found
 
-    def add(self, rows: pl.DataFrame, texts: Sequence[str]) -> None:
+    def add(self, rows: ArrowStream, texts: Sequence[str]) -> None:
         """Add what the engine cut out of a block (crates/core/src/spans/sheet.rs)."""
-        meanings: dict[str, tuple[str, Callable[[str], str | None]]] = {
-            "service": ("service", str),
-            "interaction": ("label", lambda label: interaction_of_label(label, self.names)),
-            "status": ("outcome", status_of_outcome),
-            "peer": ("peer", str),
-            "host": ("host", str),
+        meanings: dict[str, Callable[[str], str | None]] = {
+            "service": str,
+            "interaction": lambda label: interaction_of_label(label, self.names),
+            "status": status_of_outcome,
+            "peer": str,
+            "host": str,
         }
-        coded = [
-            pl.Series(name, self._coded(rows[column].to_numpy(), texts, name, meaning))
-            for name, (column, meaning) in meanings.items()
+        codes = [
+            self._coded(used, texts, name, meaning)
+            for used, (name, meaning) in zip(_core.span_texts(rows, len(texts)), meanings.items(), strict=True)
         ]
-        self._append(rows.with_columns(coded))
+        self._append(rows, codes)
 
     def _coded(
-        self, column: NDArray[np.uint32], texts: Sequence[str], name: str, meaning: Callable[[str], str | None]
-    ) -> NDArray[np.uint32]:
-        """The column with the numbers that texts have here."""
-        used = np.zeros(len(texts), dtype=bool)
-        used[column] = True
-        codes = np.zeros(len(texts), dtype=np.uint32)
-        for i in np.flatnonzero(used).tolist():
+        self, used: Sequence[int], texts: Sequence[str], name: str, meaning: Callable[[str], str | None]
+    ) -> list[int]:
+        """The numbers that the texts have here, as far as they are used in a column."""
+        codes = [0] * len(texts)
+        for i in used:
             key = f"{name} {texts[i]}"
             code = self._cached.get(key)
             if code is None:
@@ -98,7 +108,7 @@ class Spans:
                     self._cached.clear()
                 self._cached[key] = code
             codes[i] = code
-        return codes[column]
+        return codes
 
     def _code(self, name: str, text: str) -> int:
         code = self._texts.get(text)
@@ -133,81 +143,45 @@ class Spans:
             *((_CHOSEN if span.chosen else 0) | _WAITS[span.waits_for], span.kept),
         )
 
-    def _append(self, rows: pl.DataFrame) -> None:
-        forwards = rows.filter(pl.col("end") >= pl.col("begin"))
-        self.backwards += rows.height - forwards.height
-        shares = forwards["kept"].drop_nulls().to_numpy()
-        if len(shares):
-            known = [*(self.kept or ()), float(shares.min()), float(shares.max())]
+    def _append(self, rows: ArrowStream, codes: Sequence[Sequence[int]] = ()) -> None:
+        backwards, shares = self.parts.add(rows, codes)
+        self.backwards += backwards
+        if shares is not None:
+            known = [*(self.kept or ()), *shares]
             self.kept = min(known), max(known)
-        table = np.empty(forwards.height, ROW)
-        for name in ("trace", "key", "kind", "begin", "end", *_TEXTS, "marks"):
-            table[name] = forwards[name].to_numpy()
-        table["parent"] = forwards["parent"].fill_null(0).to_numpy()
-        table["has_parent"] = forwards["parent"].is_not_null().to_numpy()
-        table["number"] = np.arange(self._count, self._count + forwards.height)
-        self._count += forwards.height
-        self.parts.add(table)
 
 
 class Linked:
-    """The spans of a part, the first of each id; spans by their number in it, and negative for none."""
+    """The spans of a part, the first of each id (crates/core/src/spans/linked.rs)."""
 
-    def __init__(self, rows: Table) -> None:
-        kind = _with_kinds(rows)
-        parent = pl.when("has_parent").then(pl.col("parent"))
-        columns = {"key": rows["key"], "parent": rows["parent"], "has_parent": rows["has_parent"], "kind": kind}
-        table, order, self.cycles = _core.link_spans(pl.DataFrame(columns).select("key", parent, "kind"))
-        links = pl.DataFrame(table)
-        self.twice = len(rows) - links.height
-        row = links["row"].to_numpy()
-        rows, self.kind = rows[row], kind[row]
-        self.above: Numbers = links["above"].to_numpy()
-        self.container: Numbers = links["container"].to_numpy()
-        """The nearest span of a server or consumer above a span; else `ROOT`, or a smaller number where a
-        parent is missing or spans are above themselves."""
-        self.order = np.array(order, dtype=np.int64)
-        """The servers and consumers, each after its container."""
-        self.number, self.begin, self.end = (rows[name].copy() for name in ("number", "begin", "end"))
-        self.service, self.interaction, self.status, self.peer, host = (rows[name].astype(np.int64) for name in _TEXTS)
-        self.host: Numbers = np.where(host == 0, self.service, host)
-        """Whose clock its times are of."""
-        self.queued, self.connection = (rows["marks"] & _WAITS[what] != 0 for what in ("worker", "connection"))
-        """Which spans are waits for a worker, and for a connection of a pool."""
-        self.moved, self.chosen = (int(np.count_nonzero(rows["marks"] & mark)) for mark in (_MOVED, _CHOSEN))
+    def __init__(self, rows: _core.SpanRows) -> None:
+        self._linked = rows.link()
+        self.twice, self.cycles = self._linked.twice, self._linked.cycles
+        self.moved, self.chosen, self.connections = self._linked.marked()
+        """Spans that a store moved, those of traces that were chosen, and waits for a connection of a pool."""
 
     def calls(self) -> Table:
         """The calls between two hosts: a server's span lies inside its client's (`spans_clocks`)."""
-        servers = np.flatnonzero((self.kind == SERVER) & (self.above >= 0))
-        clients = self.above[servers]
-        between = (self.kind[clients] == CLIENT) & (self.host[clients] != self.host[servers])
-        servers, clients = servers[between], clients[between]
-        found = np.empty(len(servers), CALL)
-        found["client"], found["server"] = self.host[clients], self.host[servers]
-        found["least"] = self.begin[clients] - self.begin[servers]
-        found["largest"] = self.end[clients] - self.end[servers]
+        rows = pl.DataFrame(self._linked.calls())
+        found = np.empty(rows.height, CALL)
+        for name in rows.columns:
+            found[name] = rows[name].to_numpy()
         return found
 
-    def move(self, added: Numbers) -> None:
+    def move(self, added: Sequence[int]) -> None:
         """Add an offset to the times of each host, by its number."""
-        self.begin += added[self.host]
-        self.end += added[self.host]
+        self._linked.shift(list(added))
 
+    def visits(self, nameable: NDArray[np.bool_]) -> _core.FoundVisits:
+        """The visits of these spans; those with impossible times or names are left out."""
+        times = (EARLIEST_NS, LATEST_NS, YEAR_NS)
+        return self._linked.visits(nameable.tobytes(), times, SLACK_NS)
 
-def _with_kinds(rows: Table) -> NDArray[np.uint8]:
-    """The kinds, where a span without one is that of a server if the span above it is of another service or missing."""
-    kind: NDArray[np.uint8] = rows["kind"].copy()
-    open_now = np.flatnonzero(kind == _BY_SERVICE)
-    if not len(open_now):
-        return kind
-    order = np.argsort(rows["key"], kind="stable")
-    keys = rows["key"][order]
-    at = np.searchsorted(keys, rows["parent"][open_now], "right") - 1
-    above = order[np.maximum(at, 0)]
-    known = (at >= 0) & (rows["key"][above] == rows["parent"][open_now]) & rows["has_parent"][open_now]
-    inside = known & (rows["service"][above] == rows["service"][open_now])
-    kind[open_now] = np.where(inside, _KINDS[""], SERVER)
-    return kind
+    @cached_property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """What is known of each span: its kind, times and texts; the span `above` it, or a negative number; the nearest
+        server or consumer above it (`container`); and whether it is a wait for a connection."""
+        return {column.name: column.to_numpy() for column in pl.DataFrame(self._linked.columns())}
 
 
 def linked(parts: Parts) -> Callable[[], Iterator[Linked]]:
@@ -216,9 +190,9 @@ def linked(parts: Parts) -> Callable[[], Iterator[Linked]]:
     return lambda: iter(only) if only else map(Linked, parts)
 
 
-def offsets_of(texts: Sequence[str], offsets: Mapping[str, int]) -> Numbers:
+def offsets_of(texts: Sequence[str], offsets: Mapping[str, int]) -> list[int]:
     """The offset of each host, by its number."""
-    return np.array([offsets.get(text, 0) for text in texts], dtype=np.int64)
+    return [offsets.get(text, 0) for text in texts]
 
 
 ROOT = -2

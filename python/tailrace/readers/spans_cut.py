@@ -17,8 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import polars as pl
-
 from tailrace import _core
 from tailrace.readers import frames
 from tailrace.readers.source import Found, Source, text_head
@@ -63,7 +61,7 @@ def read(source: Source, found: Found, form: str, spans: Spans) -> None:
             block = b""
             found.lose("spans without an id, a time or a service", without)
             found.lose("damaged elements", damaged)
-            spans.add(pl.DataFrame(rows), texts)
+            spans.add(rows, texts)
             if stopped is not None:
                 found.stopped(name, stopped)
                 return

@@ -12,10 +12,12 @@ no work of the server.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tailrace import units
 from tailrace.readers.source import Found
@@ -58,23 +60,27 @@ class Locks:
 
     def add(self, spans: Linked) -> None:
         """Add a part of the spans."""
-        inner = (spans.kind != CLIENT) & (spans.kind != SERVER) & (spans.container >= 0) & ~spans.connection
-        rows = np.flatnonzero(inner & self._lock[spans.interaction])
-        calling = np.zeros(len(spans.kind), dtype=bool)
-        calling[spans.above[(spans.kind == CLIENT) & (spans.above >= 0)]] = True
-        is_wait = self._wait[spans.interaction[rows]] & ~calling[rows]
-        long = spans.end[rows] - spans.begin[rows] > _SHORT
+        if not self._lock.any():
+            return
+        each = spans.columns
+        kind, begin, end = each["kind"], each["begin"], each["end"]
+        inner = (kind != CLIENT) & (kind != SERVER) & (each["container"] >= 0) & ~each["connection"]
+        rows = np.flatnonzero(inner & self._lock[each["interaction"]])
+        calling = np.zeros(len(kind), dtype=bool)
+        calling[each["above"][(kind == CLIENT) & (each["above"] >= 0)]] = True
+        is_wait = self._wait[each["interaction"][rows]] & ~calling[rows]
+        long = end[rows] - begin[rows] > _SHORT
         waits, held = rows[is_wait & long], rows[~is_wait & long]
         self.waits, self.held = self.waits + len(waits), self.held + len(held)
         if len(waits):
-            self.longest = max(self.longest, int((spans.end[waits] - spans.begin[waits]).max()))
-        self._keep(spans, waits[: _MOST - self._kept])
+            self.longest = max(self.longest, int((end[waits] - begin[waits]).max()))
+        self._keep(each, waits[: _MOST - self._kept])
 
-    def _keep(self, spans: Linked, waits: Numbers) -> None:
+    def _keep(self, each: Mapping[str, NDArray[Any]], waits: Numbers) -> None:
         self._kept += len(waits)
         if len(waits):
-            places = [_plain(self._texts[service]) for service in spans.service[waits].tolist()]
-            times = {"begin": spans.begin[waits], "end": spans.end[waits]}
+            places = [_plain(self._texts[service]) for service in each["service"][waits].tolist()]
+            times = {"begin": each["begin"][waits], "end": each["end"][waits]}
             kind, nothing = pl.lit("lock_wait").alias("kind"), pl.lit(None, pl.String).alias("detail")
             frame = pl.DataFrame({"place": places, **times}).with_columns(kind, nothing)
             self._events.append(frame.select("place", "kind", "begin", "end", "detail"))

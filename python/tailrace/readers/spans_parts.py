@@ -2,34 +2,26 @@
 
 ```text
 spans of all files ─ few: one part
-                   └ else by the first 8 bits of the hash of their trace: 256 files ─ too large: by the next 8 bits …
+                   └ else by the first 8 bits of the key of their trace: 256 parts ─ too large: by the next 8 bits …
 ```
-The order of the files is kept in a part. No trace knows of another, so linking part by part gives what linking all at
-once gives.
+The engine keeps them (crates/core/src/spans/store.rs).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from tailrace import _core
 from tailrace.bounds import TRACE_SPANS
-from tailrace.readers.spills import IN_MEMORY, Rows, Scratch, Table
+from tailrace.readers.spills import IN_MEMORY, Scratch
 
-ROW = np.dtype(
-    [
-        *((name, "u8") for name in ("trace", "key", "parent")),
-        *((name, "i8") for name in ("begin", "end", "number")),
-        *((name, "u4") for name in ("service", "interaction", "status", "peer", "host")),
-        *(("kind", "u1"), ("marks", "u1"), ("has_parent", "?")),
-    ]
-)
-"""A span. `trace` is the hash of its trace; `key` and `parent` are what spans name each other by; `number` is its place
-among all spans; texts are numbers."""
+if TYPE_CHECKING:
+    from tailrace._core import ArrowStream
+
 _BITS = 8
 _HASH_BITS = 64
+Range = tuple[float, float]
 
 
 class Parts:
@@ -37,78 +29,66 @@ class Parts:
 
     def __init__(self, scratch: Scratch, most: int = IN_MEMORY, shift: int = _HASH_BITS - _BITS) -> None:
         self._scratch, self._most, self._shift = scratch, most, shift
-        self._kept: list[Table] = []
-        self._held = 0
-        self._parts: list[_Part] = []
+        self._store = _core.SpanStore(shift)
+        self._is_spilled = False
         self.left_out = 0
         """Spans of traces that have too many, after all parts were read."""
 
     @property
     def is_one(self) -> bool:
-        return not self._parts and self._held <= self._most
+        return not self._is_spilled
 
-    def add(self, rows: Table) -> None:
-        self._kept.append(rows)
-        self._held += len(rows)
-        if self._held > self._most:
+    @property
+    def have_many_hosts(self) -> bool:
+        return self._store.has_many_hosts
+
+    def add(self, rows: ArrowStream, codes: Sequence[Sequence[int]] = ()) -> tuple[int, Range | None]:
+        """Add rows, with the numbers that the texts of a column have here. Returns how many end before they begin,
+        which are left out, and the range of the shares of traces that samplers kept."""
+        found = self._store.add(rows, list(map(list, codes)))
+        self._make_room()
+        return found
+
+    def _make_room(self) -> None:
+        if self._store.held > self._most:
             self._distribute()
 
     def _distribute(self) -> None:
-        self._parts = self._parts or [_Part(self._scratch, ROW, 0) for _ in range(1 << _BITS)]
-        rows = np.concatenate([np.empty(0, ROW), *self._kept])
-        self._kept, self._held = [], 0
-        number = (rows["trace"] >> np.uint64(self._shift)).astype(np.uint8)
-        rows = rows[np.argsort(number, kind="stable")]
-        bounds = np.searchsorted(np.sort(number), np.arange((1 << _BITS) + 1))
-        for part, begin, end in zip(self._parts, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            if begin < end:
-                part.add(rows[begin:end])
+        self._store.distribute(self._scratch.new())
+        self._is_spilled = True
 
-    def __iter__(self) -> Iterator[Table]:
+    def __iter__(self) -> Iterator[_core.SpanRows]:
+        """The parts; spans that are in memory are taken out."""
         self.left_out = 0
         if self.is_one:
-            yield np.concatenate([np.empty(0, ROW), *self._kept])
+            yield self._store.take()
             return
-        self._distribute()
-        together: list[Table] = []
-        for part in self._parts:
-            if together and sum(map(len, together)) + part.count > self._most:
-                yield np.concatenate(together)
-                together = []
-            if part.is_one_trace or part.count <= self._most:
-                together += islice(part.blocks(TRACE_SPANS), 1)
-                self.left_out += max(part.count - TRACE_SPANS, 0)
+        if self._store.held:
+            self._distribute()
+        together = _core.SpanRows()
+        for number, (count, is_one_trace) in enumerate(self._store.parts()):
+            if len(together) and len(together) + count > self._most:
+                yield together
+                together = _core.SpanRows()
+            if is_one_trace or count <= self._most:
+                self._store.read(number, 0, TRACE_SPANS, together)
+                self.left_out += max(count - TRACE_SPANS, 0)
             else:
-                yield from self._further(part)
-        if together:
-            yield np.concatenate(together)
+                yield from self._further(number, count)
+        if len(together):
+            yield together
 
-    def _further(self, part: _Part) -> Iterator[Table]:
+    def _further(self, number: int, count: int) -> Iterator[_core.SpanRows]:
         """The parts of a part that is too large."""
         further = Parts(self._scratch, self._most, self._shift - _BITS)
-        for block in part.blocks(self._most):
-            further.add(block)
+        for first in range(0, count, self._most):
+            block = _core.SpanRows()
+            self._store.read(number, first, self._most, block)
+            further._store.add_spans(block)
+            further._make_room()
         yield from further
         self.left_out += further.left_out
-        further.remove()
 
     def remove(self) -> None:
         """Free what they take; nothing can be read afterwards."""
-        for part in self._parts:
-            part.remove()
-        self._kept, self._parts = [], []
-
-
-class _Part(Rows):
-    """A file of spans."""
-
-    _least, _largest = (1 << _HASH_BITS) - 1, 0
-
-    @property
-    def is_one_trace(self) -> bool:
-        return self._least >= self._largest
-
-    def add(self, rows: Table) -> None:
-        self._least = min(self._least, int(rows["trace"].min()))
-        self._largest = max(self._largest, int(rows["trace"].max()))
-        super().add(rows)
+        self._store = _core.SpanStore(self._shift)

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source
 from tailrace.readers.spans_columns import CLIENT, Linked
-from tailrace.readers.spills import Table
 from tailrace.units import MILLISECOND, SECOND
+
+if TYPE_CHECKING:
+    from tailrace._core import FoundVisits
 
 STEP = 50 * MILLISECOND
 _AROUND = 20
@@ -41,22 +44,24 @@ class Pools:
         self.count = self.longest = self.total = 0
         self._waits, self._calls = Open(), Open()
 
-    def add(self, spans: Linked, visits: Table) -> None:
+    def add(self, spans: Linked, visits: FoundVisits) -> None:
         """Add the waits of a part of the spans, whose visits these are."""
-        waits = np.flatnonzero(spans.connection)
-        if not len(waits):
+        if not spans.connections:
             return
-        took = spans.end[waits] - spans.begin[waits]
-        self.services.update(np.unique(spans.service[waits]).tolist())
+        each = spans.columns
+        waits = np.flatnonzero(each["connection"])
+        took = each["end"][waits] - each["begin"][waits]
+        self.services.update(np.unique(each["service"][waits]).tolist())
         self.count, self.longest = self.count + len(waits), max(self.longest, int(took.max()))
         self.total += sum(took.tolist())
         # A pool that opens a connection meanwhile is not full: the call that opens it is inside the wait.
-        opens = np.zeros(len(spans.kind), dtype=bool)
-        opens[spans.above[(spans.kind == CLIENT) & (spans.above >= 0)]] = True
+        opens = np.zeros(len(each["kind"]), dtype=bool)
+        opens[each["above"][(each["kind"] == CLIENT) & (each["above"] >= 0)]] = True
         waits = waits[(took > _SHORT) & (took <= _LONGEST) & ~opens[waits]]
-        self._waits.add(spans.service[waits], spans.service[waits], spans.begin[waits], spans.end[waits])
-        calls = visits[visits["caller"] != 0]
-        self._calls.add(calls["caller"], calls["server"], calls["sent"], calls["departure"])
+        services = each["service"][waits]
+        self._waits.add(services, services, each["begin"][waits], each["end"][waits])
+        calls = pl.DataFrame(visits.of_callers())
+        self._calls.add(*(calls[name].to_numpy() for name in ("caller", "server", "sent", "departure")))
 
     def samples(self, texts: Sequence[str], found: Found, source: Source) -> None:
         """Put `pool_waiting` of each service into `found`."""

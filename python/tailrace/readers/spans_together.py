@@ -5,36 +5,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace import _core
 from tailrace.bounds import CALLS, SPAN_TEXTS
-from tailrace.readers import attempts, spans_visits
-from tailrace.readers.pairs import Pairs, counted
+from tailrace.readers import attempts
+from tailrace.readers.pairs import Pairs
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.readers.spans_chosen import Shape
-from tailrace.readers.spans_columns import NAMELESS, ROOT, SERVER, Linked
+from tailrace.readers.spans_columns import NAMELESS, Linked
 from tailrace.readers.spans_locks import Locks
 from tailrace.readers.spans_pools import Pools
-from tailrace.readers.spans_runs import Runs
-from tailrace.readers.spans_visits import WITH_ROOT
-from tailrace.readers.spills import Table
+from tailrace.readers.spills import Scratch
 from tailrace.readers.stays import OTHER, common_names
 from tailrace.topology import Call, Pool, Server, Topology
 
 _NAMES = ("server", "interaction", "caller", "status")
+_ORPHAN, _WITH_ROOT = 1, 2
+"""What makes an outermost visit a request, at least: an orphan is one, or only those of traces with their root."""
 
 
 class Visits:
     """The numbers of texts are those of `texts`; `naming` says which of them may name a server, an interaction and a
     status."""
 
-    def __init__(self, texts: Sequence[str], naming: Mapping[str, NDArray[np.bool_]], runs: Runs) -> None:
+    def __init__(
+        self, texts: Sequence[str], naming: Mapping[str, NDArray[np.bool_]], scratch: Scratch, most: int
+    ) -> None:
         self._texts, self._naming = texts, naming
-        self._runs = runs
+        self._scratch, self._most = scratch, most
+        self._runs = _core.VisitRuns()
         self._calls, self._interactions = Pairs(CALLS), Pairs(SPAN_TEXTS)
         self._of_server = Counter[int]()
         self._remote = set[int]()
@@ -53,29 +58,31 @@ class Visits:
         """Visits of which it is known when a worker took them."""
 
     def __len__(self) -> int:
-        return self._runs.count
+        return len(self._runs)
 
     def add(self, spans: Linked) -> None:
         """Add the visits of a part of the spans."""
-        if (spans.container[spans.kind == SERVER] == ROOT).any():
-            self.orphans_enter = False
-        part = spans_visits.of(spans, self._naming["server"])
-        self.pools.add(spans, part.visits)
+        visits = spans.visits(self._naming["server"])
+        self.orphans_enter &= not visits.rooted
+        self.pools.add(spans, visits)
         self.locks.add(spans)
-        self.shape.add(part.visits, self._ok)
-        self._runs.add(part.visits)
-        self._waits.add(part.visits["arrival"] - part.visits["sent"])
-        self._calls.add(part.calls["caller"], part.calls["server"])
-        self._interactions.add(part.visits["server"], part.visits["interaction"])
-        self._of_interaction += np.bincount(part.visits["interaction"], minlength=len(self._texts))
-        for (server, _), count in counted(part.visits["server"], part.visits["server"]).items():
+        self.shape.add(visits, self._ok)
+        self._waits.add(pl.DataFrame(visits.waits())["wait"].to_numpy())
+        self._calls.add_counted({(caller, server): count for caller, server, count in visits.calls()})
+        interactions = {(server, interaction): count for server, interaction, count in visits.interactions()}
+        self._interactions.add_counted(interactions)
+        for (server, interaction), count in interactions.items():
             self._of_server[server] += count
-        self._remote.update(np.unique(part.remote["server"]).tolist())
+            self._of_interaction[interaction] += count
+        self._remote.update(visits.remote())
         self.twice, self.cycles = self.twice + spans.twice, self.cycles + spans.cycles
         self.moved, self.chosen = self.moved + spans.moved, self.chosen + spans.chosen
-        self.damaged, self.skewed = self.damaged + part.damaged, self.skewed + part.skewed
-        self.orphans += part.orphans
-        self.taken += int(np.count_nonzero(part.visits["start"] >= 0))
+        damaged, skewed, orphans, taken = visits.counts
+        self.damaged, self.skewed = self.damaged + damaged, self.skewed + skewed
+        self.orphans, self.taken = self.orphans + orphans, self.taken + taken
+        self._runs.add(visits)
+        if self._runs.held > self._most or (self._runs.held and len(self._runs) > self._most):
+            self._runs.spill(self._scratch.new())
 
     @property
     def lost(self) -> int:
@@ -134,7 +141,7 @@ class Visits:
         self.others = int(self._of_interaction[folded].sum())
         statuses = self._named("status", nameless="unknown")
         by_column = dict(zip(_NAMES, (servers, of_interactions, servers, statuses), strict=True))
-        return _Tables(self._runs, by_column, self._waits.lost()[1], orphans_enter=self.orphans_enter)
+        return _Tables(self._runs, self._most, by_column, self._waits.lost()[1], orphans_enter=self.orphans_enter)
 
     def _named(self, what: str, renamed: Callable[[str], str] = str, nameless: str | None = None) -> pl.Series:
         """The names of a kind by the numbers of texts."""
@@ -148,61 +155,66 @@ class _Tables:
     """Visits and requests as frames, in the order in which they ended."""
 
     def __init__(
-        self, runs: Runs, names: dict[str, pl.Series], schedule: attempts.Schedule, *, orphans_enter: bool
+        self,
+        runs: _core.VisitRuns,
+        most: int,
+        names: dict[str, pl.Series],
+        schedule: attempts.Schedule,
+        *,
+        orphans_enter: bool,
     ) -> None:
-        self._runs, self._names, self._schedule = runs, names, schedule
-        self._least_entry = spans_visits.ORPHAN if orphans_enter else WITH_ROOT
+        self._runs, self._most, self._names, self._schedule = runs, most, names, schedule
+        self._least_entry = _ORPHAN if orphans_enter else _WITH_ROOT
 
     def visits(self) -> Frames:
-        return Frames([_Each(self._runs, self._visits)], ordered=True)
+        return Frames([_Each(partial(self._blocks, requests=False), self._visits)], ordered=True)
 
     def requests(self) -> Frames:
-        return Frames([_Each(self._runs, self._requests)], ordered=True)
+        return Frames([_Each(partial(self._blocks, requests=True), self._requests)], ordered=True)
 
-    def _visits(self, rows: Table) -> pl.DataFrame:
-        enters = rows["entry"] >= self._least_entry
-        frame = pl.DataFrame(
-            {
-                "visit": rows["number"].astype(np.uint64),
-                **self._coded(rows),
-                **{name: rows[name] for name in ("sent", "arrival", "start", "departure")},
-                "drops": attempts.lost_of_each(rows["arrival"] - rows["sent"], self._schedule),
-                "parent": rows["parent"],
-                "request": np.where(enters, rows["top"], -1),
-            }
-        )
-        known = [
-            pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(dtype)
-            for name, dtype in (("parent", pl.UInt64), ("request", pl.UInt64), ("start", pl.Int64))
-        ]
-        nothing = {"bytes_out": pl.lit(None, pl.UInt64), "downstream_ns": pl.lit(None, pl.Int64)}
-        return frame.with_columns(*known, data_drops=pl.lit(0, pl.UInt8), **nothing)
+    def _blocks(self, *, requests: bool) -> Iterator[pl.DataFrame]:
+        reading = self._runs.reading(self._most)
+        while (rows := reading.next(self._runs, requests, self._least_entry)) is not None:
+            yield pl.DataFrame(rows)
 
-    def _requests(self, rows: Table) -> pl.DataFrame:
-        rows = rows[(rows["number"] == rows["top"]) & (rows["entry"] >= self._least_entry)]
-        names = self._coded(rows)
-        del names["caller"]
+    def _visits(self, rows: pl.DataFrame) -> pl.DataFrame:
+        drops = self._drops(rows["arrival"].to_numpy() - rows["sent"].to_numpy())
+        times, links = rows["sent", "arrival", "start", "departure"], rows["parent", "request"]
+        nothing = [_nothing("bytes_out", rows.height, pl.UInt64), _nothing("downstream_ns", rows.height, pl.Int64)]
         return pl.DataFrame(
-            {
-                "request": rows["number"].astype(np.uint64),
-                **names,
-                **{"sent": rows["sent"], "end": rows["departure"]},
-                "drops": attempts.lost_of_each(rows["arrival"] - rows["sent"], self._schedule),
-            }
-        ).with_columns(data_drops=pl.lit(0, pl.UInt8), bytes=pl.lit(None, pl.UInt64))
+            [rows["visit"], *self._coded(rows), *times, drops, *links, _zeros("data_drops", rows.height), *nothing]
+        )
 
-    def _coded(self, rows: Table) -> dict[str, pl.Series]:
-        return {column: names.gather(rows[column]).alias(column) for column, names in self._names.items()}
+    def _requests(self, rows: pl.DataFrame) -> pl.DataFrame:
+        nothing = _nothing("bytes", rows.height, pl.UInt64)
+        times, drops = rows["sent", "end"], self._drops(rows["wait"].to_numpy())
+        return pl.DataFrame(
+            [rows["request"], *self._coded(rows), *times, drops, _zeros("data_drops", rows.height), nothing]
+        )
+
+    def _drops(self, waits_ns: NDArray[np.int64]) -> pl.Series:
+        return pl.Series("drops", attempts.lost_of_each(waits_ns, self._schedule))
+
+    def _coded(self, rows: pl.DataFrame) -> list[pl.Series]:
+        return [names.gather(rows[name]).alias(name) for name, names in self._names.items() if name in rows.columns]
+
+
+def _zeros(name: str, count: int) -> pl.Series:
+    return pl.Series(name, np.zeros(count, np.uint8))
+
+
+def _nothing(name: str, count: int, dtype: type[pl.DataType]) -> pl.Series:
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, count)
 
 
 class _Each:
     """A frame of each block of rows, made anew each time."""
 
-    def __init__(self, runs: Runs, frame: Callable[[Table], pl.DataFrame]) -> None:
-        self._runs, self._frame = runs, frame
+    def __init__(self, blocks: Callable[[], Iterator[pl.DataFrame]], frame: Callable[[pl.DataFrame], pl.DataFrame]):
+        self._blocks, self._frame = blocks, frame
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
-        return map(self._frame, self._runs)
+        return map(self._frame, self._blocks())
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Traces: the spans of all files, and the visits that they show (`spans_visits`).
+"""Traces: the spans of all files, and the visits that they show (crates/core/src/spans/visits.rs).
 
 Spans come in any order and in several files, which are read together. A span whose parent is missing is a visit without
 a caller. Cycles are cut, and their spans stay visits. Spans that end before they begin are counted and left out.
@@ -17,7 +17,6 @@ from tailrace.readers.source import Found, Source, text_head
 from tailrace.readers.spans_chosen import Edge
 from tailrace.readers.spans_clocks import Clocks
 from tailrace.readers.spans_columns import Spans
-from tailrace.readers.spans_runs import Runs
 from tailrace.readers.spans_together import Visits
 from tailrace.readers.spills import IN_MEMORY, Rows, Scratch
 from tailrace.readers.stays import about_others
@@ -115,14 +114,16 @@ def _visits(spans: Spans, scratch: Scratch, most: int) -> tuple[Visits, Clocks]:
     """The visits of all spans, with the clocks of their hosts aligned; what they were made of is freed."""
     linked, texts = spans_columns.linked(spans.parts), spans.texts
     calls = Rows(scratch, spans_clocks.CALL, most)
-    for part in linked():
+    # There are no calls between hosts if there is one.
+    for part in linked() if spans.parts.have_many_hosts else ():
         calls.add(part.calls())
     clocks = spans_clocks.aligned(calls, texts)
     calls.remove()
-    visits = Visits(texts, spans.naming(), Runs(scratch, most))
+    visits = Visits(texts, spans.naming(), scratch, most)
     added = spans_columns.offsets_of(texts, clocks.offsets)
     for part in linked():
-        part.move(added)
+        if clocks.offsets:
+            part.move(added)
         visits.add(part)
     spans.parts.remove()
     return visits, clocks

@@ -4,20 +4,14 @@
 //! A client and its server may share an id (Zipkin). Damaged traces have spans that come twice, spans whose parent is
 //! missing, and spans that are above themselves; such a cycle is cut.
 
-use std::sync::Arc;
-
-use arrow_array::cast::AsArray;
-use arrow_array::types::{UInt64Type, UInt8Type};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
-use arrow_schema::ArrowError;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::sheet::{CONSUMER, SERVER};
 
 /// A span that was not there, in place of its number …
 const NONE: i64 = -1;
 /// … because the topmost span has no parent …
-const ROOT: i64 = -2;
+pub const ROOT: i64 = -2;
 /// … or because a parent is missing, as for spans that are above themselves.
 const ORPHAN: i64 = -3;
 const UNKNOWN: i64 = -4;
@@ -28,20 +22,6 @@ pub struct Spans {
     pub key: Vec<u64>,
     pub parent: Vec<Option<u64>>,
     pub kind: Vec<u8>,
-}
-
-impl Spans {
-    /// Adds the rows of a table with the columns `key`, `parent` and `kind`; None: it lacks one.
-    pub fn add(&mut self, rows: &RecordBatch) -> Option<()> {
-        let column = |name| rows.column_by_name(name);
-        self.key
-            .extend(column("key")?.as_primitive_opt::<UInt64Type>()?.values());
-        self.parent
-            .extend(column("parent")?.as_primitive_opt::<UInt64Type>()?);
-        self.kind
-            .extend(column("kind")?.as_primitive_opt::<UInt8Type>()?.values());
-        Some(())
-    }
 }
 
 /// Of the spans that are kept, the numbers by which they name each other.
@@ -61,7 +41,10 @@ pub struct Links {
 impl Links {
     pub fn of(spans: &Spans) -> Self {
         let mut links = Links::default();
-        let (mut servers, mut others) = (FxHashMap::default(), FxHashMap::default());
+        let servers = spans.kind.iter().filter(|&&kind| kind == SERVER).count();
+        let mut others =
+            FxHashMap::with_capacity_and_hasher(spans.key.len() - servers, FxBuildHasher);
+        let mut servers = FxHashMap::with_capacity_and_hasher(servers, FxBuildHasher);
         for (number, (&key, &kind)) in (0..).zip(spans.key.iter().zip(&spans.kind)) {
             let known = if kind == SERVER {
                 &mut servers
@@ -101,17 +84,6 @@ impl Links {
         links.find_containers(&kept);
         links.find_order(&kept);
         links
-    }
-
-    /// The columns `row`, `above` and `container`, and the order.
-    pub fn into_columns(self) -> Result<(RecordBatch, Vec<u32>), ArrowError> {
-        let columns: [(&str, ArrayRef); 3] = [
-            ("row", Arc::new(UInt32Array::from(self.row))),
-            ("above", Arc::new(Int64Array::from(self.above))),
-            ("container", Arc::new(Int64Array::from(self.container))),
-        ];
-        let rows = RecordBatch::try_from_iter(columns)?;
-        Ok((rows, self.order))
     }
 
     fn find_containers(&mut self, kept: &Kept) {

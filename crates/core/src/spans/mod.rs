@@ -3,7 +3,8 @@
 //! ```text
 //! blocks ─ elements, one after the other (this file) ─ otlp | jaeger | zipkin ─┐
 //!        ─ messages with their length before them (frames) ─ protobuf | otlp ──┴─ sheet: a row for each span
-//! rows of all files ─ links: the span above each, the server around it, and the order of the visits
+//! rows of all files ─ store: in parts, a file of them if they are many
+//! a part ─ linked, links: the span above each, the server around it ─ visits ─ runs: in the order in which they ended
 //! ```
 //!
 //! A damaged element gives no rows and is counted, and reading goes on where the next one seems to begin.
@@ -11,10 +12,14 @@
 mod attributes;
 mod frames;
 mod jaeger;
-pub mod links;
+pub mod linked;
+mod links;
 mod otlp;
 mod protobuf;
+pub mod runs;
 mod sheet;
+pub mod store;
+pub mod visits;
 mod zipkin;
 
 use arrow_array::RecordBatch;

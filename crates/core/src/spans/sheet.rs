@@ -15,17 +15,17 @@ use crate::json::Scalar;
 /// Between the parts of a label.
 const SEPARATOR: u8 = 0x1F;
 /// A store moved the times of the span.
-const MOVED: u8 = 1;
+pub const MOVED: u8 = 1;
 /// The trace was kept for what happened in it.
-const CHOSEN: u8 = 2;
+pub const CHOSEN: u8 = 2;
 /// It is the wait for a worker.
-const QUEUED: u8 = 4;
+pub const QUEUED: u8 = 4;
 /// It is the wait for a connection of a pool.
-const CONNECTION: u8 = 8;
+pub const CONNECTION: u8 = 8;
 
 /// The numbers that OTLP has for kinds; 0 is any other.
 pub const SERVER: u8 = 2;
-const CLIENT: u8 = 3;
+pub const CLIENT: u8 = 3;
 pub const CONSUMER: u8 = 5;
 const KINDS: [(&[u8], u8); 4] = [
     (b"server", SERVER),
