@@ -66,7 +66,7 @@ CORE_MAY_USE = {
     "bounds": set[str](),
     "json": set[str](),
     "lines": {"capture", "json"},
-    "spans": {"bounds", "json"},
+    "spans": {"bounds", "error", "json"},
     "whole": {"error"},
     "saved": {"error"},
     "record": {"bounds", "error", "saved", "whole"},
