@@ -137,11 +137,23 @@ fn mask(slots: &[Slot]) -> u64 {
     slots.iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Attributes<'t> {
     present: u64,
     /// One for each key.
     values: Vec<(Slot, Scalar<'t>)>,
+    /// The place of each key that is present, among the values.
+    places: [u8; SLOTS_MAX],
+}
+
+impl Default for Attributes<'_> {
+    fn default() -> Self {
+        Attributes {
+            present: 0,
+            values: Vec::new(),
+            places: [0; SLOTS_MAX],
+        }
+    }
 }
 
 impl<'t> Attributes<'t> {
@@ -154,13 +166,15 @@ impl<'t> Attributes<'t> {
     pub fn set(&mut self, slot: Slot, value: Scalar<'t>) {
         let value = beginning(value);
         if self.has(slot) {
-            let mut values = self.values.iter_mut();
-            if let Some((_, former)) = values.find(|(own, _)| *own == slot) {
+            let place = usize::from(self.places[usize::from(slot)]);
+            if let Some((_, former)) = self.values.get_mut(place) {
                 *former = value;
             }
             return;
         }
         self.present |= 1 << slot;
+        // There are fewer values than slots.
+        self.places[usize::from(slot)] = self.values.len() as u8;
         self.values.push((slot, value));
     }
 
@@ -176,8 +190,8 @@ impl<'t> Attributes<'t> {
         if !self.has(slot) {
             return None;
         }
-        let mut values = self.values.iter();
-        values.find(|(own, _)| *own == slot).map(|(_, value)| value)
+        let place = usize::from(self.places[usize::from(slot)]);
+        self.values.get(place).map(|(_, value)| value)
     }
 
     /// The text of the first of these keys that has one.

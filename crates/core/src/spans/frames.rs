@@ -20,7 +20,7 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 const ROWS_MAX: usize = 1 << 20;
 
 pub struct Frames {
-    framed: bool,
+    pub framed: bool,
     /// The size of the file, which may itself be packed.
     size: u64,
     /// Bytes of messages, and what they unpacked to; also of those that are damaged.
@@ -68,6 +68,20 @@ impl Frames {
             found.stopped = Some("its last message is cut".to_owned());
         }
         at
+    }
+
+    /// How many bytes the message that begins here lacks, or its length: 0 if it is whole, or too long.
+    pub fn missing(&self, buffer: &[u8]) -> usize {
+        let Some((length, message)) = buffer.split_first_chunk() else {
+            return LENGTH - buffer.len();
+        };
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let lacks = length.saturating_sub(message.len());
+        if length > OTLP_MESSAGE {
+            0
+        } else {
+            lacks
+        }
     }
 
     /// The length of the message that begins here, if all of it is here or if it is too long.

@@ -120,17 +120,7 @@ impl Cutter {
         let mut sheet = Sheet::default();
         let mut found = Ending::default();
         if !self.stopped {
-            let (known, buffer) = (&self.known, &mut self.buffer);
-            buffer.extend_from_slice(block);
-            let read = match &mut self.reader {
-                Reader::Elements(elements) => {
-                    elements.consume(buffer, last, known, &mut sheet, &mut found)
-                }
-                Reader::Frames(frames) => {
-                    frames.consume(buffer, last, known, &mut sheet, &mut found)
-                }
-            };
-            buffer.drain(..read);
+            self.read(block, last, &mut sheet, &mut found);
             self.stopped = found.stopped.is_some();
         }
         let without = sheet.without;
@@ -143,6 +133,46 @@ impl Cutter {
             stopped: found.stopped,
             more: found.more,
         })
+    }
+}
+
+impl Cutter {
+    fn read(&mut self, block: &[u8], last: bool, sheet: &mut Sheet, found: &mut Ending) {
+        let (known, buffer) = (&self.known, &mut self.buffer);
+        let frames = match &mut self.reader {
+            Reader::Frames(frames) if frames.framed => frames,
+            Reader::Frames(frames) => {
+                buffer.extend_from_slice(block);
+                let read = frames.consume(buffer, last, known, sheet, found);
+                buffer.drain(..read);
+                return;
+            }
+            Reader::Elements(elements) => {
+                buffer.extend_from_slice(block);
+                let read = elements.consume(buffer, last, known, sheet, found);
+                buffer.drain(..read);
+                return;
+            }
+        };
+        // A message that lies in two blocks is put together. The others are read where they are.
+        let mut rest = block;
+        while !buffer.is_empty() {
+            let lacks = frames.missing(buffer).min(rest.len());
+            let (more, further) = rest.split_at(lacks);
+            buffer.extend_from_slice(more);
+            rest = further;
+            if frames.missing(buffer) > 0 && !rest.is_empty() {
+                continue;
+            }
+            let read = frames.consume(buffer, last && rest.is_empty(), known, sheet, found);
+            buffer.drain(..read);
+            if found.more || found.stopped.is_some() || rest.is_empty() {
+                buffer.extend_from_slice(rest);
+                return;
+            }
+        }
+        let read = frames.consume(rest, last, known, sheet, found);
+        buffer.extend_from_slice(&rest[read..]);
     }
 }
 

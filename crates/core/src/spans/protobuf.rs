@@ -44,12 +44,14 @@ struct Fields<'m>(&'m [u8]);
 impl<'m> Iterator for Fields<'m> {
     type Item = Result<(u64, Value<'m>)>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         (!self.0.is_empty()).then(|| self.field())
     }
 }
 
 impl<'m> Fields<'m> {
+    #[inline(always)]
     fn field(&mut self) -> Result<(u64, Value<'m>)> {
         let tag = self.varint()?;
         let value = match tag & 7 {
@@ -68,7 +70,23 @@ impl<'m> Fields<'m> {
         }
     }
 
+    #[inline(always)]
     fn varint(&mut self) -> Result<u64> {
+        match self.0 {
+            [byte @ 0..0x80, rest @ ..] => {
+                self.0 = rest;
+                Ok(u64::from(*byte))
+            }
+            [low, high @ 0..0x80, rest @ ..] => {
+                self.0 = rest;
+                Ok(u64::from(*high) << 7 | u64::from(low & 0x7F))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self) -> Result<u64> {
         let mut number = 0;
         for (i, &byte) in self.0.iter().take(10).enumerate() {
             number |= u64::from(byte & 0x7F) << (7 * i);
@@ -80,12 +98,14 @@ impl<'m> Fields<'m> {
         Err(Damaged)
     }
 
+    #[inline(always)]
     fn take(&mut self, len: usize) -> Result<&'m [u8]> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(Damaged)?;
         self.0 = rest;
         Ok(taken)
     }
 
+    #[inline(always)]
     fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
         self.take(N)?.try_into().map_err(|_| Damaged)
     }
@@ -188,13 +208,33 @@ fn attribute<'m>(message: &'m [u8], known: &Known, into: &mut Attributes<'m>) ->
         let scalar = match number {
             1 => Scalar::Text(Cow::Borrowed(value.bytes()?)),
             2 => Scalar::Bool(value.number()? != 0),
-            3 => written(i64::from_ne_bytes(value.number()?.to_ne_bytes())),
+            3 => whole(i64::from_ne_bytes(value.number()?.to_ne_bytes())),
             4 => written(f64::from_bits(value.number()?)),
             _ => continue,
         };
         into.set(slot, scalar);
     }
     Ok(())
+}
+
+/// The digits of numbers below 1,000, such as the codes of HTTP.
+static DIGITS: [[u8; 3]; 1000] = {
+    let mut digits = [[0; 3]; 1000];
+    let mut number = 0;
+    while number < 1000 {
+        let (a, b, c) = (number / 100, number / 10 % 10, number % 10);
+        digits[number] = [b'0' + a as u8, b'0' + b as u8, b'0' + c as u8];
+        number += 1;
+    }
+    digits
+};
+
+fn whole<'m>(number: i64) -> Scalar<'m> {
+    let place = usize::try_from(number).ok();
+    match place.and_then(|number| DIGITS.get(number)) {
+        Some(digits) if number >= 100 => Scalar::Text(Cow::Borrowed(digits)),
+        _ => written(number),
+    }
 }
 
 fn written<'m>(number: impl ToString) -> Scalar<'m> {

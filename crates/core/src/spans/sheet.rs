@@ -1,13 +1,13 @@
 //! The columns of spans, a row for each.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array, UInt8Array,
 };
 use arrow_schema::ArrowError;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 
 use super::attributes::{Attributes, Known, PROBABILITY};
 use crate::json::Scalar;
@@ -43,11 +43,11 @@ pub fn kind_of(name: &[u8]) -> u8 {
 
 /// A trace by its id, and the keys by which its spans name each other.
 #[derive(Clone)]
-pub struct Trace(DefaultHasher);
+pub struct Trace(FxHasher);
 
 impl Trace {
     pub fn of(id: &[u8]) -> Self {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FxHasher::default();
         hasher.write(id);
         Trace(hasher)
     }
@@ -78,20 +78,30 @@ impl Default for Id<'_> {
 
 impl Id<'_> {
     fn write(&self, into: &mut Vec<u8>) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |number: u8| DIGITS[usize::from(number & 15)];
         into.clear();
         match self {
             Id::Text(text) => into.extend_from_slice(text.text().unwrap_or_default()),
             Id::Bytes(bytes) => {
-                let digits = bytes
-                    .iter()
-                    .flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
-                into.extend(digits);
+                into.resize(2 * bytes.len(), 0);
+                for (digits, &byte) in into.chunks_exact_mut(2).zip(*bytes) {
+                    digits.copy_from_slice(&DIGITS[usize::from(byte)]);
+                }
             }
         }
     }
 }
+
+/// The two hexadecimal digits of each byte.
+static DIGITS: [[u8; 2]; 256] = {
+    let digits = *b"0123456789abcdef";
+    let mut of_bytes = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        of_bytes[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    of_bytes
+};
 
 /// A span as it was found.
 #[derive(Default)]
@@ -128,6 +138,15 @@ impl Default for Texts {
 }
 
 impl Texts {
+    /// The number of a text, which is often the one with the number `last`.
+    fn number_after(&mut self, last: Option<&u32>, text: Option<&[u8]>) -> u32 {
+        let known = last.and_then(|&last| Some((last, self.texts.get(last as usize)?)));
+        match known {
+            Some((last, known)) if **known == *text.unwrap_or_default() => last,
+            _ => self.number(text),
+        }
+    }
+
     /// The number of a text; 0 without one.
     pub fn number(&mut self, text: Option<&[u8]>) -> u32 {
         let text = text.unwrap_or_default();
@@ -240,7 +259,8 @@ impl Sheet {
         let outcome = self.outcome(span.failed, values, known);
         self.outcome.push(outcome);
         for (slots, codes) in [(&known.peer, &mut self.peer), (&known.host, &mut self.host)] {
-            codes.push(self.texts.number(values.first(slots)));
+            let code = self.texts.number_after(codes.last(), values.first(slots));
+            codes.push(code);
         }
         self.kept.push(kept(span, values));
         let chosen = values.has_any(known.chosen);
@@ -269,7 +289,8 @@ impl Sheet {
         if parts.is_none() {
             self.join(span.name.text());
         }
-        self.texts.number(Some(&self.joined))
+        self.texts
+            .number_after(self.label.last(), Some(&self.joined))
     }
 
     fn outcome(&mut self, failed: bool, values: &Attributes<'_>, known: &Known) -> u32 {
@@ -278,14 +299,20 @@ impl Sheet {
         for slots in &known.outcome {
             self.join(values.first(slots));
         }
-        self.texts.number(Some(&self.joined))
+        self.texts
+            .number_after(self.outcome.last(), Some(&self.joined))
     }
 
     fn join(&mut self, part: Option<&[u8]>) {
         self.joined.push(SEPARATOR);
-        let bytes = part.unwrap_or_default().iter();
-        let bytes = bytes.map(|&byte| if byte == SEPARATOR { b' ' } else { byte });
-        self.joined.extend(bytes);
+        let part = part.unwrap_or_default();
+        let before = self.joined.len();
+        self.joined.extend_from_slice(part);
+        if part.contains(&SEPARATOR) {
+            for byte in &mut self.joined[before..] {
+                *byte = if *byte == SEPARATOR { b' ' } else { *byte };
+            }
+        }
     }
 
     /// The columns, and the texts that their numbers mean.
