@@ -46,6 +46,8 @@ def test_their_causes_are_right(case: tuple[Dataset, dict[str, Any], Diagnosis])
     if sum(right) < MOST * found.vlrt and "known" in expected:
         pytest.xfail(expected["known"])
     assert sum(right) >= MOST * found.vlrt
+    named = [row.vlrt for row in found.summary if row.cause != "unknown"]
+    assert sum(named) >= expected.get("named", 0.0) * found.vlrt
     assert {row.dropper for row in found.summary} <= {expected["dropper"], None}
 
 

@@ -1,4 +1,4 @@
-"""The ledger's lines of places, quotas, memory and retries, and what only looks alike."""
+"""The ledger's lines of places, quotas and memory, and what only looks alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ledgers import shares
 from plans import made
 from systems import Slow, system
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import diagnose, ledger, tables, vlrt
+from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.ledger import account, places, recorded
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.workers import lost_at, taken, turns, workers
@@ -504,39 +504,6 @@ def test_a_simulated_wait_for_memory_is_charged_to_memory() -> None:
 
 def test_a_simulated_restart_is_charged_to_the_restart() -> None:
     assert shares(_simulated("restart"))["restart"] >= 0.95
-
-
-def impatient(retries: int) -> Table:
-    """Clients give up after 1.1 s; a stop of 0.9 s makes some of them do so."""
-    users = {"kind": "poisson", "rate": 330, "interaction": "page", "entry": "app", "timeout": "1.1 s"}
-    return {
-        "seed": 5,
-        "duration": "16 s",
-        "ramp": "3 s",
-        "sampling": {"interval": "50 ms"},
-        "tiers": {"app": {"kind": "sync", "workers": 2000, "backlog": 2000}},
-        "interactions": {"page": {"at": {"app": {"compute": "2.4 ms"}}}},
-        "workloads": {"users": users | {"retries": retries, "retry_pause": "0.2 s"}},
-        "stalls": [FREEZE | {"at": "6 s", "for": "0.9 s"}],
-    }
-
-
-SYSTEMS |= {"retries": impatient(3), "no retries": impatient(0)}
-
-
-def test_retries_that_keep_up_an_overload_are_charged() -> None:
-    memory = _simulated("retries")
-    view = tables.look(memory, 50 * MS)
-    judged = [one for one in ledger.judge(view, vlrt.find(view, None)) if one is not None]
-    gone = sum(one.replayed - worse.without for one in judged for worse in one.worse if worse.cause == "retries")
-    assert gone >= 0.2 * sum(one.replayed for one in judged), "they kept it up"
-    assert "workload-burst" not in shares(memory), "what is sent again is no burst"
-
-
-def test_without_retries_only_the_stop_is_charged() -> None:
-    found = shares(_simulated("no retries"))
-    assert "retries" not in found
-    assert max(found, key=lambda cause: found[cause]) == "freeze"
 
 
 def test_where_requests_are_slow_by_themselves_the_data_that_would_show_why_are_named() -> None:

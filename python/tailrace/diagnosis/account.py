@@ -39,6 +39,7 @@ for."""
 OVERTAKING = 10
 """If this many requests overtake all slow ones, it is not chance."""
 NEARLY_ALL = 0.9
+"""They overtake all slow ones if at most a tenth of them leave later: so many may be slow for another reason."""
 NAMED = 0.02
 """A smaller part of the time is not named, because the usual service takes as long."""
 

@@ -37,6 +37,7 @@ LOOKBACK_NS = 3 * SECOND
 """A queue may have begun to rise this long before the first VLRT request. If a queue was up already at the beginning of
 this time, it is doubled until none was, up to `LOOKBACK_MOST_NS`."""
 LOOKBACK_MOST_NS = 24 * SECOND
+"""Three doublings: the longest schedule on which a sender repeats lost attempts takes 21 s (`vlrt.SCHEDULES`)."""
 JOIN_NS = 100 * MILLISECOND
 """A queue that falls to normal for less than this has not recovered."""
 SMALLEST = 0.05

@@ -164,7 +164,9 @@ def rises(
 
 
 MORE = 1.5
+"""A server that uses two thirds of its capacity can answer half as many more."""
 DEVIATIONS = 4
+"""A Poisson number exceeds its mean by four standard deviations once in 30,000 times."""
 
 
 def is_more(came: int, expected: float) -> bool:

@@ -14,7 +14,7 @@ from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 
 MOSTLY = 0.5
-"""This is a fraction of the time."""
+"""Threads were mostly in a state if some were in it for at least half of the time."""
 
 
 @dataclass(frozen=True)

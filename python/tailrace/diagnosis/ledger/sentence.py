@@ -48,6 +48,7 @@ def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
     if not told:
         return f"No recorded cause changes the very long requests when it is taken away; {model}."
     first, *others = (_without(one, replayed, full=number == 0) for number, one in enumerate(told))
+    others += [_worse(one, replayed) for one in replayed.worse]
     return "; ".join((f"W{first[1:]}", *others, f"{model}."))
 
 
@@ -62,3 +63,9 @@ def _without(one: Share, replayed: Replayed, full: bool) -> str:
     what, gone, part = taken_away(one, replayed)
     many = f"{gone:,} of {replayed.replayed:,} very long requests would not have happened"
     return f"without {what}, {many if full else f'{gone:,}'} ({part})"
+
+
+def _worse(one: Share, replayed: Replayed) -> str:
+    """Return what made an episode worse that something else began, such as requests that are sent again."""
+    what, gone, part = taken_away(one, replayed)
+    return f"without {what}, which made it worse, {gone:,} ({part})"

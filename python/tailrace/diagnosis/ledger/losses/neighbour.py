@@ -21,6 +21,8 @@ COMPUTES = False
 JITTER = 0.15
 """Samples of two places that cover the same time differ by up to this part of a core."""
 NEARLY_ALWAYS = 0.95
+"""A place contains another one if it used at least as much in nearly all samples. In one of twenty, the two may be of
+different times."""
 PROCESS = "process "
 """The recorder and the readers of traces of tasks name a group of processes so; `join` puts `HOST/` before it."""
 UNSEEN = "processes without samples"

@@ -24,6 +24,7 @@ CHANCE = 0.01
 DOUBTFUL = 0.1
 """In nine of ten cases, a stop does not look as one-sided as this. It may then be a stop or a wait."""
 MOSTLY = 0.5
+"""A gap counts if the server used no CPU in more than half of its steps. Those at its edges have other work in them."""
 USUAL = 0.1
 """A visit that waits ten times as long as usual does not take long by itself: service times vary about threefold."""
 

@@ -1,0 +1,79 @@
+"""Requests that are sent again keep up an overload that something else began, or change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plans import made
+from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.finding import CauseEvidence, Diagnosis
+
+Table = dict[str, Any]
+REPEATED = "the requests that clients sent again"
+
+
+def stopped(compute: str, **clients: object) -> Table:
+    """A server with room for all requests stops for 0.9 s."""
+    users = {"kind": "poisson", "rate": 330, "interaction": "page", "entry": "app"}
+    return {
+        "seed": 5,
+        "duration": "16 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {"app": {"kind": "sync", "workers": 2000, "backlog": 2000}},
+        "interactions": {"page": {"at": {"app": {"compute": compute}}}},
+        "workloads": {"users": users | clients},
+        "stalls": [{"kind": "freeze", "place": "app", "at": "6 s", "for": "0.9 s"}],
+    }
+
+
+def impatient(compute: str, retries: int) -> Table:
+    """Clients give up after 1.1 s; the stop makes some of them do so."""
+    return stopped(compute, timeout="1.1 s", retries=retries, retry_pause="0.2 s")
+
+
+def retries_of(found: Diagnosis) -> CauseEvidence:
+    [only] = found.episodes
+    [evidence] = [one for one in only.causes if one.cause == "retries"]
+    return evidence
+
+
+def sentence_of(found: Diagnosis) -> str:
+    ledger = found.episodes[0].ledger
+    assert ledger is not None
+    return ledger.sentence
+
+
+@pytest.mark.parametrize(
+    ("table", "least"),
+    [(impatient("2.4 ms", retries=3), 0.2), (stopped("2.4 ms", hedge="200 ms"), 0.5)],
+    ids=["retries", "hedges"],
+)
+def test_what_keeps_up_an_overload_is_reported_beside_what_began_it(table: Table, least: float, tmp_path: Path) -> None:
+    found = diagnose(made(table, tmp_path / "run"))
+    assert {row.cause for row in found.summary} == {"freeze"}, "what is sent again is no burst, and begins nothing"
+    kept_up = retries_of(found)
+    assert (kept_up.verdict, kept_up.share) == ("found", 0.0)
+    said = sentence_of(found)
+    assert said.startswith("Without the stop of app")
+    assert f"without {REPEATED}, which made it worse, " in said
+    patient = {name: value for name, value in table["workloads"]["users"].items() if name not in ("retries", "hedge")}
+    without = diagnose(made(table | {"workloads": {"users": patient}}, tmp_path / "without"))
+    assert without.vlrt <= (1.0 - least) * found.vlrt, "the simulation without them says the same"
+
+
+def test_without_retries_only_the_stop_is_charged(tmp_path: Path) -> None:
+    found = diagnose(made(impatient("2.4 ms", retries=0), tmp_path / "run"))
+    assert {row.cause for row in found.summary} == {"freeze"}
+    assert retries_of(found).verdict == "absent"
+
+
+def test_retries_that_a_server_has_room_for_change_nothing(tmp_path: Path) -> None:
+    found = diagnose(made(impatient("0.8 ms", retries=3), tmp_path / "run"))
+    assert found.unanswered, "clients gave up, and sent their requests again"
+    assert {row.cause for row in found.summary} == {"freeze"}
+    assert retries_of(found).verdict == "absent"
+    assert REPEATED not in sentence_of(found)
