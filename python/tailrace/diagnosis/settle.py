@@ -30,18 +30,24 @@ def visits(server: str | None) -> str:
     return f"visits to {server}: a packet capture of its port"
 
 
+def calls(server: str) -> str:
+    """Return the missing calls of a server that seems to make none."""
+    seen = "over TCP: no capture has those of Unix sockets"
+    return f"a capture of the calls that {server} makes, if it makes any ({seen})"
+
+
 def origin_behind(view: View, dropper: str) -> str | None:
     """Return what would show why a server overflowed, if no queue of it is seen to rise."""
     if dropper not in view.stays:
         return visits(dropper)
     if not view.series(dropper, "accept_queue"):
         return f"accept_queue of {dropper}, every {duration(FINEST_NS)} or finer"
-    return None if view.callees_of(dropper) else f"a capture of the calls that {dropper} makes, if it makes any"
+    return None if view.callees_of(dropper) else calls(dropper)
 
 
 def slow_alone(view: View, server: str) -> str | None:
     """Return what would show why requests took long in a server, if no queue of it is seen to rise."""
-    wanted = [] if view.callees_of(server) else [f"a capture of the calls that {server} makes, if it makes any"]
+    wanted = [] if view.callees_of(server) else [calls(server)]
     wanted += [] if view.series(server, "cpu_busy") else [f"cpu_busy of {server}"]
     states = [f"tasks_{state}" for state in ("runnable", "blocked") if not view.series(server, f"tasks_{state}")]
     wanted += [f"{listing(states)} of {server}, which show what its threads waited for"] if states else []

@@ -86,6 +86,16 @@ impl Asker {
         Ok(())
     }
 
+    /// Sends a request for sockets of another kind, and passes the body of each answer to `each`.
+    pub(super) fn ask_for(&mut self, body: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<()> {
+        let mut bytes = vec![0; HEADER + body.len()];
+        header(&mut bytes, SOCK_DIAG_BY_FAMILY, REQUEST_DUMP);
+        bytes[HEADER..].copy_from_slice(body);
+        sys::send(&self.socket, &bytes)?;
+        while bodies(sys::receive(&self.socket, &mut self.buffer)?, each)? == Turn::More {}
+        Ok(())
+    }
+
     /// The current state of a known listener. An error if it is gone.
     pub fn ask_again(&mut self, known: &Listener) -> io::Result<Listener> {
         sys::send(&self.socket, &request_of(known))?;
@@ -126,9 +136,18 @@ fn request_of(known: &Listener) -> [u8; HEADER + ONE] {
     bytes
 }
 
-/// The listeners of one datagram, and whether more follow. An empty or cut datagram ends the
+/// The listeners of one datagram, and whether more follow.
+pub fn parse(answer: &[u8], each: &mut impl FnMut(Listener)) -> io::Result<Turn> {
+    bodies(answer, &mut |body| {
+        if let Some(message) = body.first_chunk::<MESSAGE>() {
+            each(listener(message));
+        }
+    })
+}
+
+/// What one datagram says of each socket, and whether more follow. An empty or cut datagram ends the
 /// answer.
-pub fn parse(mut answer: &[u8], each: &mut impl FnMut(Listener)) -> io::Result<Turn> {
+fn bodies(mut answer: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<Turn> {
     while let Some(header) = answer.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let Some(body) = answer.get(HEADER..length) else {
@@ -145,11 +164,7 @@ pub fn parse(mut answer: &[u8], each: &mut impl FnMut(Listener)) -> io::Result<T
                     code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
                 };
             }
-            TCPDIAG_GETSOCK | SOCK_DIAG_BY_FAMILY => {
-                if let Some(message) = body.first_chunk::<MESSAGE>() {
-                    each(listener(message));
-                }
-            }
+            TCPDIAG_GETSOCK | SOCK_DIAG_BY_FAMILY => each(body),
             _ => {}
         }
         // Messages are aligned to four bytes.

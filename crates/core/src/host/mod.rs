@@ -31,3 +31,4 @@ mod sampler;
 mod segments;
 pub mod state;
 mod sys;
+mod unix_sockets;

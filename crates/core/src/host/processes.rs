@@ -21,6 +21,7 @@ use super::formats::process;
 use super::listeners::{Asker, Listener, Picked};
 use super::namespaces::{Netns, Now};
 use super::sys;
+use super::unix_sockets::UnixSockets;
 
 /// The parent of all kernel threads, and their name here.
 const KTHREADD: (i32, &str) = (2, "kthreadd");
@@ -136,6 +137,7 @@ pub struct Processes {
     names: FxHashMap<(usize, IpAddr, u16), (i32, String)>,
     /// When the last check began, by the steady clock.
     looked: Option<i64>,
+    unix_sockets: UnixSockets,
 }
 
 impl Processes {
@@ -149,6 +151,7 @@ impl Processes {
             containers: BTreeMap::new(),
             names: FxHashMap::default(),
             looked: None,
+            unix_sockets: UnixSockets::default(),
         }
     }
 
@@ -158,8 +161,8 @@ impl Processes {
     }
 
     /// Checks repeatedly, and reports what it finds, until `stop` is set (and it is
-    /// unparked) or the receiver is gone.
-    pub fn follow(mut self, tell: &Sender<Found>, stop: &AtomicBool) {
+    /// unparked) or the receiver is gone. `warn` gets what no packet can show.
+    pub fn follow(mut self, tell: &Sender<Found>, stop: &AtomicBool, warn: &impl Fn(String)) {
         sys::stand_back();
         while !stop.load(Ordering::Relaxed) {
             let begun = sys::steady_ns();
@@ -170,6 +173,7 @@ impl Processes {
             {
                 return;
             }
+            self.unix_calls().into_iter().for_each(warn);
             let took = sys::steady_ns() - begun;
             let pause = (took * PAUSE_TIMES).clamp(PAUSE_NS, PAUSE_MAX_NS);
             thread::park_timeout(Duration::from_nanos(pause.unsigned_abs()));
@@ -211,6 +215,38 @@ impl Processes {
         }
         self.looked = Some(now);
         found
+    }
+
+    /// The servers that others began to call over Unix sockets since the last check, a sentence each.
+    fn unix_calls(&mut self) -> Vec<String> {
+        let (proc, known) = (&self.proc, &self.known);
+        let servers = known.iter().filter(|(_, one)| one.owner.listens);
+        let servers: Vec<_> = servers
+            .map(|(pid, one)| (*pid, one.name.as_str()))
+            .collect();
+        let mut said = Vec::new();
+        for namespace in &mut self.namespaces {
+            let Some(asker) = &mut namespace.asker else {
+                continue;
+            };
+            let holder = |inode| {
+                let mut pids = known
+                    .keys()
+                    .filter(|pid| held(proc, **pid).contains(&inode));
+                pids.next().map(|pid| known[pid].name.clone())
+            };
+            let looked = self
+                .unix_sockets
+                .look(asker, &servers, |pid| held(proc, pid), holder);
+            // A kernel without unix_diag shows no calls.
+            said.extend(
+                looked
+                    .unwrap_or_default()
+                    .iter()
+                    .map(super::unix_sockets::Call::sentence),
+            );
+        }
+        said
     }
 
     /// Names of the listening servers: that of their process, with the port if the process has

@@ -70,9 +70,15 @@ pub fn record(
     rights.keep(rights.sampling)?;
     let stopping = stop.clone();
     let following = match processes {
-        Some(processes) => Some(spawn("tailrace-processes", move || {
-            processes.follow(&tell, &stopping);
-        })?),
+        Some(processes) => {
+            let (shared, teller) = (shared.clone(), teller(&warnings));
+            Some(spawn("tailrace-processes", move || {
+                processes.follow(&tell, &stopping, &|sentence| {
+                    shared.note(sentence.clone());
+                    teller(sentence);
+                });
+            })?)
+        }
         None => None,
     };
     rights.keep(CapabilitySet::empty())?;
