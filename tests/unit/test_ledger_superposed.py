@@ -1,0 +1,71 @@
+"""Stops of servers that share no request fill the server in front of both, and its other requests wait, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from plans import made
+from tailrace.dataset import Dataset
+from tailrace.diagnosis import diagnose
+
+Table = dict[str, Any]
+
+
+def gateway(*stopped: str) -> Table:
+    """web answers static pages by itself; one kind of page needs app1, and one needs app2. A stop of 0.35 s of one of
+    them holds 53 of web's 60 threads."""
+    pages = {f"page{n}": {"at": {"web": {"compute": "0.3 ms", "calls": {f"query{n}": 1}}}} for n in (1, 2)}
+    queries = {f"query{n}": {"at": {f"app{n}": {"compute": "2 ms"}}} for n in (1, 2)}
+    rates = {"page1": 150, "page2": 150, "static": 60}
+    behind = {"kind": "sync", "workers": 200, "backlog": 128}
+    return {
+        "seed": 8,
+        "duration": "16 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {
+            "web": {"kind": "sync", "workers": 60, "backlog": 24, "calls": ["app1", "app2"]},
+            "app1": behind,
+            "app2": behind,
+        },
+        "interactions": {"static": {"at": {"web": {"compute": "0.3 ms"}}}} | pages | queries,
+        "workloads": {
+            name: {"kind": "poisson", "rate": rate, "interaction": name, "entry": "web"} for name, rate in rates.items()
+        },
+        "stalls": [
+            {"kind": "freeze", "place": place, "at": "6 s", "for": "0.35 s", "every": "4 s"} for place in stopped
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return made(gateway("app1", "app2"), tmp_path_factory.mktemp("both") / "run")
+
+
+@pytest.mark.parametrize("place", ["app1", "app2"])
+def test_each_stop_alone_makes_no_request_very_slow(place: str, tmp_path: Path) -> None:
+    assert diagnose(made(gateway(place), tmp_path / "run")).vlrt == 0
+
+
+def test_stops_of_independent_paths_have_a_half_each_where_they_meet(both: Dataset) -> None:
+    found = diagnose(both)
+    assert found.vlrt >= 50
+    for episode in found.episodes:
+        assert (episode.dropper, episode.cause) == ("web", "freeze")
+        assert episode.ledger is not None
+        half = pytest.approx(0.5, abs=0.1)
+        assert {line.server: line.share for line in episode.ledger.lines} == {"app1": half, "app2": half}
+
+
+def test_requests_that_need_none_of_the_stopped_servers_are_explained_by_their_stops(both: Dataset) -> None:
+    found = diagnose(both)
+    very_slow = pl.col("end") - pl.col("sent") >= found.threshold_ns
+    victims = both.requests().filter(very_slow, pl.col("interaction").cast(pl.String) == "static").collect()
+    assert len(victims) >= 3
+    assert {(row.dropper, row.cause, row.ctqo) for row in found.summary} == {("web", "freeze", "upstream")}
+    assert sum(row.vlrt for row in found.summary) == found.vlrt
