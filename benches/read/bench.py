@@ -136,11 +136,13 @@ def measure(row: Row) -> dict[str, Any]:
 
 def rows(folder: Path, scale: float, only: str) -> list[Row]:
     found = []
-    if only in ("", "spans"):
+    if only in ("", "spans", "protobuf"):
         spans = files.spans(folder, round(130 * scale))
         found += [
             Row("OTLP JSON", "tailrace", spans["JSON"], READ, TRACES),
             Row("OTLP JSON", "duckdb", spans["JSON"], DUCK, SPANS),
+        ] * (only != "protobuf")
+        found += [
             Row("OTLP protobuf", "tailrace", spans["protobuf"], READ, TRACES),
             Row("OTLP protobuf", "upb", spans["protobuf"], UPB, MESSAGES),
         ]
@@ -197,7 +199,7 @@ def _records(capture: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="how large the files are; 1 is some 40 MB of spans")
-    parser.add_argument("--only", choices=("spans", "logs", "metrics", "captures"), default="")
+    parser.add_argument("--only", choices=("spans", "protobuf", "logs", "metrics", "captures"), default="")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     os.environ.setdefault("POLARS_MAX_THREADS", "1")

@@ -193,14 +193,16 @@ class _Tables:
         )
 
     def _drops(self, waits_ns: NDArray[np.int64]) -> pl.Series:
-        return pl.Series("drops", attempts.lost_of_each(waits_ns, self._schedule))
+        lost = attempts.lost_of_each(waits_ns, self._schedule)
+        return pl.Series("drops", lost) if lost.any() else _zeros("drops", len(lost))
 
     def _coded(self, rows: pl.DataFrame) -> list[pl.Series]:
         return [names.gather(rows[name]).alias(name) for name, names in self._names.items() if name in rows.columns]
 
 
 def _zeros(name: str, count: int) -> pl.Series:
-    return pl.Series(name, np.zeros(count, np.uint8))
+    # From an array of numpy, polars makes it by modules that take longer to import than many spans to read.
+    return pl.Series(name, [0], dtype=pl.UInt8).new_from_index(0, count)
 
 
 def _nothing(name: str, count: int, dtype: type[pl.DataType]) -> pl.Series:
