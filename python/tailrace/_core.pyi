@@ -1,8 +1,8 @@
 """The engine. Tables cross as Arrow streams (PyCapsule protocol), which Polars and any Arrow library read."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
@@ -33,17 +33,76 @@ def export(
     few times a second with the interpreter lock held; an exception it raises stops the work.
     """
 
+class LineTable(ArrowStream):
+    def __len__(self) -> int: ...
+
 class LineCutter:
     """Cuts lines into columns. `plan` is documented in crates/core/src/lines/mod.rs. ValueError: it cannot be
     followed."""
 
     def __init__(self, plan: str) -> None: ...
-    def cut(self, block: bytes, names: Names) -> ArrowStream:
-        """The lines of a block that have a layout of the plan: `line`, counted from 0, and the columns of its layouts.
-        Texts are numbers."""
+    def cut(self, block: bytes, names: Names, end: int = ...) -> LineTable:
+        """The lines of a block, up to `end`, that have a layout of the plan: `line`, counted from 0, and the columns of
+        its layouts. Texts are numbers."""
 
     def texts(self, column: str, first: int) -> list[str]:
         """The texts of a column by their numbers, from this number on; number 0 is for none."""
+
+    @property
+    def lines(self) -> int:
+        """How many lines the last block had."""
+
+Taken = tuple[list[tuple[str, int]], int, int, bool, bool, list[tuple[int, int]]]
+"""Columns and numbers of which the meanings are unknown; without them, how many visits were added, how many lines have
+no duration, whether all stamps are whole seconds, whether some are no whole milliseconds, and how many calls each
+server got."""
+
+class LineVisits:
+    """Turns columns of lines into visits (crates/core/src/lines/visits.rs). `times` are the nanoseconds per unit of
+    stamps and durations, and whether a stamp is the end of its request; `bounds`, in ns, the earliest and the latest
+    time, the first duration of a line that is unusual, and the longest visit."""
+
+    def __init__(self, times: tuple[int, int, bool], bounds: tuple[int, int, int, int]) -> None: ...
+    def serve(self, server: int) -> None:
+        """The server's own name has this number."""
+
+    def unasked(self, status: int) -> None:
+        """After a line with a status of this number, it may be that no request came."""
+
+    def mean(self, column: str, number: int, meaning: int | None) -> None:
+        """A number in a column has this meaning: the number of a text, or whether a method is one; None: it is
+        unusual."""
+
+    def take(self, table: LineTable, rows: tuple[int, int], number: int, store: StayStore) -> Taken | None:
+        """Add the visits of these rows, with numbers from `number` on; None: a row is unusual. None are added then, nor
+        if meanings are unknown."""
+
+class StayStore:
+    """Visits of logs (crates/core/src/stays). `path` gives new paths for files; some `most` visits stay in memory.
+    `kept` are how many pairs of names and how many requests are kept; `waits` are the shortest long time to connect in
+    ns, and how many long and short ones are kept."""
+
+    def __init__(
+        self, path: Callable[[], Path], most: int, kept: tuple[int, int], waits: tuple[int, int, int]
+    ) -> None: ...
+    def add(self, tables: Sequence[Any]) -> None:
+        """Add the rows of tables, in the order of their numbers. OSError: a file cannot be written."""
+
+    def tables(self, kind: Literal["visits", "requests"], windows: Sequence[tuple[int, int]]) -> Iterator[ArrowStream]:
+        """All visits, or requests, in the order of their ends. `windows` are times to connect in ns that show 1, 2 …
+        lost attempts. OSError: a file cannot be read."""
+
+    def shift(self, ranges: Sequence[tuple[int, int]], by: int) -> None:
+        """Move the times of visits from a number to before another by some ns."""
+
+    def pairs(self) -> tuple[list[tuple[int, int, int]], int]:
+        """Servers, interactions and how many visits they have together; and how many visits have others."""
+
+    def waits(self) -> tuple[int, ArrowStream, ArrowStream]:
+        """How many times to connect are long; and those long and short ones that are kept (`wait`)."""
+
+    def sample(self) -> ArrowStream:
+        """The first requests: what they and their longest calls `took`, in ns, and numbers of their `interaction`."""
 
 class Names:
     """Names of interactions; the same name for requests that do the same work (crates/core/src/capture/names.rs)."""

@@ -14,7 +14,8 @@
 //! replay     visits → the same network of queues, run again with some of the lost capacity restored, by the
 //!            balancers of `sim`
 //! json       JSON in one pass, without a tree
-//! lines      lines of text that have one of a few layouts → columns
+//! lines      lines of text that have one of a few layouts → columns, and visits
+//! stays      visits of logs in the order of their ends, in files from some size on
 //! spans      files of traces → columns of spans, and how these belong together
 //! load       a plan → requests to real servers, and their outcome
 //! export     visits → the packets that they would have put on the wire
@@ -41,6 +42,7 @@ pub mod rng;
 pub mod saved;
 pub mod sim;
 pub mod spans;
+pub mod stays;
 pub mod whole;
 pub mod window;
 pub mod workload;

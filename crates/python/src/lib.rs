@@ -17,6 +17,7 @@ mod reduce;
 mod replay;
 mod simulate;
 mod spans;
+mod stays;
 mod stream;
 mod table;
 mod write_table;
@@ -30,6 +31,9 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(export::export, m)?)?;
     m.add_class::<lines::LineCutter>()?;
+    m.add_class::<stays::StayStore>()?;
+    m.add_class::<stays::StayTables>()?;
+    m.add_class::<stays::LineVisits>()?;
     #[cfg(target_os = "linux")]
     m.add("SAMPLING_NS", record::SAMPLING_NS)?;
     #[cfg(target_os = "linux")]

@@ -24,14 +24,29 @@ impl LineCutter {
         }
     }
 
-    /// The rows of the lines of `block` that have a layout of the plan, which crates/core/src/lines documents.
-    fn cut(&mut self, py: Python<'_>, block: &[u8], names: &mut Names) -> PyResult<Table> {
+    /// The rows of the lines of `block`, up to `end`, that have a layout of the plan, which crates/core/src/lines
+    /// documents.
+    #[pyo3(signature = (block, names, end = usize::MAX))]
+    fn cut(
+        &mut self,
+        py: Python<'_>,
+        block: &[u8],
+        names: &mut Names,
+        end: usize,
+    ) -> PyResult<Table> {
+        let block = block.get(..end).unwrap_or(block);
         detached(py, || {
             let (namer, listed) = names.parts();
             let rows = self.0.cut(block, namer, listed);
             rows.map(Table)
                 .map_err(|error| Error::Options(error.to_string()))
         })
+    }
+
+    /// How many lines the last block had.
+    #[getter]
+    fn lines(&self) -> u32 {
+        self.0.lines()
     }
 
     /// The texts of a column, from this number on.

@@ -24,6 +24,10 @@ pub struct Table(pub RecordBatch);
 
 #[pymethods]
 impl Table {
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
     /// The consumer may request another schema; a producer may ignore that.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(

@@ -37,7 +37,8 @@ from tailrace.readers.accesslog_format import form as log_format
 from tailrace.readers.accesslog_haproxy import Balancer
 from tailrace.readers.accesslog_layout import Layout
 from tailrace.readers.accesslog_lines import Form, Line
-from tailrace.readers.accesslog_rows import NONE, Cut, Rows
+from tailrace.readers.accesslog_rows import NONE, Cut, Piece, Rows
+from tailrace.readers.accesslog_taken import SOFTWARE, UNASKED, Taken, Taker
 from tailrace.readers.accesslog_texts import Ints, Texts, UnusualError
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
@@ -77,10 +78,10 @@ def _first_form(text: str, known: Iterable[Form]) -> Form | None:
 # Lines of Traefik contain the combined format, so its form comes first.
 _FORMS = (*accesslog_proxies.FORMS, *accesslog_servers.FORMS, *accesslog_lines.FORMS, *accesslog_json.FORMS)
 _EXAMINED, _EXAMINED_SPARSE = 40, 400
+_BLOCK = 1 << 20
+"""Bytes that are read at a time: caches of processors hold them with their columns."""
 _REQUEST = re.compile(rb'\[pid: |Completed |duration=|\] "|\{"|/(?:19|20)\d\d:|"[A-Z]+ |(?:status\w{0,9}|code)[=:]')
 """What every line has that some form may read."""
-_UNASKED = ("400", "408")
-"""How a server ends a connection on which no request came, or none that it could read: the time is the client's."""
 _MESSAGE = re.compile(r"haproxy\[\d{1,10}\]: (?:\[\w+\] )?(?:Server|Backup|Proxy|[Bb]ackend|Health|Stopping|Pausing) ")
 """What HAProxy writes about its servers into the same file."""
 _FLAGS = {
@@ -106,6 +107,13 @@ class _Log:
     """Some stamps are no whole milliseconds."""
     balancer: Balancer = field(default_factory=Balancer)
     flags: Counter[str] = field(default_factory=Counter)
+
+    def count(self, taken: Taken) -> None:
+        """Count what the engine took."""
+        self.calls += taken.calls
+        self.untimed += taken.untimed
+        self.whole = self.whole and taken.whole
+        self.fine = self.fine or taken.fine
 
 
 def together(source: Source) -> str:
@@ -147,20 +155,31 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
     # What reads the lines of a W3C log remembers their columns, so another one reads the examples.
     layouts = _layouts(_form(source), source)
     cutter = accesslog_rows.Cutter(accesslog_layout.plan(layouts), log.names) if layouts else None
+    taker = _taker(log, form, layouts)
     log.stays.local = log.stays.local or form.zoneless
-    for first, block in source.byte_blocks(found):
+    first = 1
+    for data, end in source.ends(found, _BLOCK):
+        block = accesslog_rows.Block(data, end)
         if form.sparse:  # Other lines of a program are no damage, so no note needs their numbers.
-            block = b"\n".join(line for line in block.split(b"\n") if _REQUEST.search(line))
+            block = accesslog_rows.Block(b"\n".join(line for line in block.lines if _REQUEST.search(line)))
         for part in accesslog_rows.parts(block, cutter):
             if isinstance(part, tuple):
                 lines: Iterable[tuple[int, str]] = (part,)
-            elif form.steady() and _add_all(log, part, form, layouts[0]):
+            elif form.steady() and _add_all(log, part, form, layouts[0], taker):
                 continue
             else:
                 lines = accesslog_rows.singly(part, block)
             for number, text in lines:
                 _read_line(log, found, source, form, first + number, text)
+        first += block.count
     return form
+
+
+def _taker(log: _Log, form: Form, layouts: Sequence[Layout]) -> Taker | None:
+    """What takes the lines of these layouts in the engine. A local clock needs their ends here."""
+    if not layouts or layouts[0].software != SOFTWARE or form.zoneless or log.stays.local:
+        return None
+    return Taker(log.server, layouts[0].scales, at_end=form.at_end)
 
 
 def _form(source: Source) -> Form:
@@ -188,7 +207,7 @@ def _read_line(log: _Log, found: Found, source: Source, form: Form, number: int,
             found.damaged(source.path.name, number)
     elif line.duration_ns is None:
         log.untimed += 1
-    elif line.method in ("", "-") and line.status in _UNASKED:
+    elif line.method in ("", "-") and line.status in UNASKED:
         log.unasked += 1
     else:
         _add(log, line, line.duration_ns)
@@ -230,8 +249,15 @@ def _add(log: _Log, line: Line, duration: int) -> None:
         sent += up.duration_ns
 
 
-def _add_all(log: _Log, part: Cut, form: Form, layout: Layout) -> bool:
+def _add_all(log: _Log, piece: Piece, form: Form, layout: Layout, taker: Taker | None) -> bool:
     """The visits of many lines, as `_add` makes them; False: one of them needs it."""
+    if taker is not None and (taken := taker.take(piece, log.stays)) is not None:
+        log.count(taken)
+        return True
+    return _add_columns(log, piece.columns(), form, layout)
+
+
+def _add_columns(log: _Log, part: Cut, form: Form, layout: Layout) -> bool:
     try:
         software = accesslog_outcomes.OF[layout.software]
         at_end = form.at_end and not software.at_begin
@@ -295,7 +321,7 @@ def _calls(server: str, rows: Rows, own: Ints, called: NDArray[np.bool_], addres
 
 
 def _is_unasked(status: str | None) -> int:
-    return int(status in _UNASKED)
+    return int(status in UNASKED)
 
 
 def _counted(texts: Texts) -> dict[str, int]:

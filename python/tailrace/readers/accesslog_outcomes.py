@@ -51,7 +51,7 @@ def _of_nginx(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     nothing = np.zeros(len(rows), np.int64)
     return Outcomes(
         status=_codes(rows),
-        address=rows.text("address").filled("upstream").where(took >= 0),
+        address=rows.text("address").each(_or_upstream).where(took >= 0),
         took=took,
         connect=connect,
         answer=_answers(rows),
@@ -62,11 +62,16 @@ def _of_nginx(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
 
 def _answers(rows: Cut) -> Texts:
     answers = rows.text("address_status")
-    answers.check_each(_is_code)
+    answers.check_each(is_code)
     return answers.each(_or_unknown)
 
 
-def _is_code(text: str | None) -> bool:
+def _or_upstream(text: str | None) -> str:
+    return text or "upstream"
+
+
+def is_code(text: str | None) -> bool:
+    """Whether nginx may write it as the status of a server behind."""
     return _CODE.fullmatch(text or "") is not None
 
 

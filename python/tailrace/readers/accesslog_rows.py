@@ -19,7 +19,6 @@ from tailrace.bounds import LATEST_NS, LINE
 from tailrace.readers.accesslog_layout import NAME, TEXTS, TIMERS
 from tailrace.readers.accesslog_texts import Ints, Table, Texts, check
 from tailrace.readers.naming import Names
-from tailrace.readers.source import lines_of
 
 RUN_MIN = 50
 """Fewer lines in a row are read one by one; columns of so few would cost more."""
@@ -62,6 +61,21 @@ class Cut:
         return Cut(self.lines[rows], columns, self.tables)
 
 
+class Block:
+    """Whole lines: bytes up to some place."""
+
+    def __init__(self, data: bytes, end: int | None = None) -> None:
+        self.data, self.end = data, len(data) if end is None else end
+        self.count = 0
+        """How many lines they are, as soon as they were looked at."""
+
+    @property
+    def lines(self) -> list[bytes]:
+        lines = self.data[: self.end].split(b"\n")
+        self.count = len(lines)
+        return lines
+
+
 class Cutter:
     """Cuts blocks of lines into columns."""
 
@@ -69,18 +83,45 @@ class Cutter:
         self._cutter, self._names = _core.LineCutter(plan), names
         self._tables = {name: Table([None]) for name in (*TEXTS, NAME)}
 
-    def cut(self, block: bytes) -> Cut:
-        rows = pl.DataFrame(self._cutter.cut(block, self._names.engine))
-        columns = {column.name: column.to_numpy() for column in rows}
+    def cut(self, block: Block) -> _core.LineTable:
+        """The rows of the lines that have a layout."""
+        table = self._cutter.cut(block.data, self._names.engine, block.end)
+        block.count = self._cutter.lines
+        return table
+
+    def text(self, column: str, number: int) -> str | None:
+        """What a number in a column of texts or of names means."""
+        at, table = number + (column == NAME), self._tables[column].texts
+        if at >= len(table):
+            self._list(column)
+        return table[at]
+
+    def _list(self, column: str) -> None:
+        """List the texts of a column that are new."""
+        table = self._tables[column].texts
+        table += self._names.listed(len(table) - 1) if column == NAME else self._cutter.texts(column, len(table))
+
+    def columns(self, table: _core.LineTable) -> Cut:
+        """The columns of such a table."""
+        columns = {column.name: column.to_numpy() for column in pl.DataFrame(table)}
         lines = columns.pop("line").astype(np.int64)
-        for name in TEXTS:
+        for name in (*TEXTS, NAME):
             if name in columns:
-                table = self._tables[name].texts
-                table += self._cutter.texts(name, len(table))
-        if NAME in columns:
-            table = self._tables[NAME].texts
-            table += self._names.listed(len(table) - 1)
+                self._list(name)
         return Cut(lines, columns, self._tables)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Lines in a row that have a layout: some rows of a table of the engine."""
+
+    table: _core.LineTable
+    rows: tuple[int, int]
+    """The first, and that after the last."""
+    cutter: Cutter
+
+    def columns(self) -> Cut:
+        return self.cutter.columns(self.table)[slice(*self.rows)]
 
 
 @dataclass(frozen=True)
@@ -132,31 +173,33 @@ class Rows:
     untimed: int
 
 
-def parts(block: bytes, cutter: Cutter | None) -> Iterator[Cut | tuple[int, str]]:
-    """In their order: the columns of lines that have a layout, and each other line with its number, from 0. Without a
-    cutter, each line."""
+def parts(block: Block, cutter: Cutter | None) -> Iterator[Piece | tuple[int, str]]:
+    """In their order: lines that have a layout, and each other line with its number, from 0. Without a cutter, each
+    line."""
     if cutter is None:
-        yield from _singly(block.split(b"\n"), 0)
+        yield from _singly(block.lines, 0)
         return
-    rows = cutter.cut(block)
-    if len(rows) == lines_of(block):
-        yield rows
+    table = cutter.cut(block)
+    if len(table) == block.count:
+        yield Piece(table, (0, len(table)), cutter)
         return
-    lines, done = block.split(b"\n"), 0
-    edges = [0, *(np.flatnonzero(np.diff(rows.lines) > 1) + 1).tolist(), len(rows)]
+    lines, done = block.lines, 0
+    numbers = cutter.columns(table).lines
+    edges = [0, *(np.flatnonzero(np.diff(numbers) > 1) + 1).tolist(), len(numbers)]
     for first, end in pairwise(edges):
         if end - first >= RUN_MIN:
-            line = int(rows.lines[first])
+            line = int(numbers[first])
             yield from _singly(lines[done:line], done)
-            yield rows[first:end]
+            yield Piece(table, (first, end), cutter)
             done = line + end - first
     yield from _singly(lines[done:], done)
 
 
-def singly(rows: Cut, block: bytes) -> Iterator[tuple[int, str]]:
-    """The lines of these rows, one by one."""
-    first, last = int(rows.lines[0]), int(rows.lines[-1])
-    return _singly(block.split(b"\n")[first : last + 1], first)
+def singly(piece: Piece, block: Block) -> Iterator[tuple[int, str]]:
+    """Its lines, one by one."""
+    lines = piece.columns().lines
+    first, last = int(lines[0]), int(lines[-1])
+    return _singly(block.lines[first : last + 1], first)
 
 
 def _singly(lines: list[bytes], first: int) -> Iterator[tuple[int, str]]:
@@ -187,11 +230,12 @@ def of(rows: Cut, software: Software, *, at_end: bool, scales: Mapping[str, int]
 
 def _asked(rows: Cut) -> NDArray[np.bool_]:
     if "method" in rows.columns:
-        return np.equal(rows.text("method").each_number(_is_method), 1)
+        return np.equal(rows.text("method").each_number(is_method), 1)
     return np.not_equal(rows.number(NAME), NONE)
 
 
-def _is_method(text: str | None) -> int:
+def is_method(text: str | None) -> int:
+    """1 for the method of a request."""
     return int(text is not None and text[:1].isascii() and text[:1].isalpha())
 
 

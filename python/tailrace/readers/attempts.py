@@ -34,8 +34,8 @@ _EARLY, _LATE = 10 * MILLISECOND, 150 * MILLISECOND
 and by as much on the way of a busy host. The connection itself takes a round trip besides."""
 
 
-_KEPT = 1 << 20
-"""Long waits that are looked at; of short ones, a sixteenth of it: 8.5 MB."""
+KEPT = 1 << 20, 1 << 16
+"""Long and short waits that are looked at: 8.5 MB."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,13 @@ class Schedule:
         since = waits_ns - second * SECOND
         return (since >= self.least - _EARLY) & (since <= self.usual + _LATE)
 
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        """Of each time, the shortest and the longest wait in ns that is at it."""
+        return [
+            (second * SECOND + self.least - _EARLY, second * SECOND + self.usual + _LATE) for second in self.seconds
+        ]
+
 
 NONE_LOST = Schedule(())
 
@@ -64,15 +71,24 @@ class Waits:
         """Long waits."""
         self._long, self._short = array("q"), array("q")
 
+    @classmethod
+    def kept(cls, count: int, long: NDArray[np.int64], short: NDArray[np.int64]) -> Waits:
+        """The same from what was kept of them."""
+        waits = cls()
+        waits.count = count
+        waits._long.frombytes(long.tobytes())
+        waits._short.frombytes(short.tobytes())
+        return waits
+
     def add(self, waits_ns: NDArray[np.int64]) -> None:
         """Add waits in any order; of very many, the first are looked at."""
         is_long = waits_ns >= LONG_NS
         long = waits_ns[is_long]
         self.count += len(long)
-        self._long.frombytes(long[: _KEPT - len(self._long)].tobytes())
-        if len(self._short) < _KEPT // 16:
+        self._long.frombytes(long[: KEPT[0] - len(self._long)].tobytes())
+        if len(self._short) < KEPT[1]:
             short = waits_ns[~is_long & (waits_ns > 0)]
-            self._short.frombytes(short[: _KEPT // 16 - len(self._short)].tobytes())
+            self._short.frombytes(short[: KEPT[1] - len(self._short)].tobytes())
 
     @property
     def at_times(self) -> int:

@@ -69,20 +69,26 @@ class Source:
 
     def byte_blocks(self, found: Found) -> Iterator[tuple[int, bytes]]:
         """The same, before they are decoded."""
-        number, rest = 1, b""
-        for data, broken in self._blocks(_BLOCK):
+        number = 1
+        for data, end in self.ends(found):
+            yield number, (block := data[:end])
+            number += lines_of(block)
+
+    def ends(self, found: Found, size: int = _BLOCK) -> Iterator[tuple[bytes, int]]:
+        """The same without numbers: bytes, and where the whole lines among them end."""
+        rest = b""
+        for data, broken in self._blocks(size):
             if broken:
                 found.stopped(self.path.name, broken)
             data = rest + data
-            cut = data.rfind(b"\n")
-            if cut < 0 and len(data) < LINE:
+            end = data.rfind(b"\n")
+            if end < 0 and len(data) < _BLOCK:
                 rest = data
                 continue
-            whole, rest = (data[:cut], data[cut + 1 :]) if cut >= 0 else (data[:LINE], b"")
-            yield number, whole
-            number += lines_of(whole)
+            yield data, (end if end >= 0 else LINE)
+            rest = data[end + 1 :] if end >= 0 else b""
         if rest:
-            yield number, rest
+            yield rest, len(rest)
 
     def texts(self, found: Found) -> Iterator[str]:
         """The text in blocks that end anywhere."""

@@ -10,7 +10,6 @@ As soon as there are many runs, they become one longer run, so few files are ope
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -35,14 +34,14 @@ _TOGETHER = 64
 
 
 class Runs:
-    """Rows of a type that has a departure and a number."""
+    """Visits as rows."""
 
-    def __init__(self, scratch: Scratch, most: int = IN_MEMORY, dtype: np.dtype[Any] = VISIT) -> None:
-        self._scratch, self._most, self._dtype = scratch, most, dtype
+    def __init__(self, scratch: Scratch, most: int = IN_MEMORY) -> None:
+        self._scratch, self._most = scratch, most
         self._levels: list[list[Rows]] = []
         self.count = 0
         self._open: Rows | None = None
-        self._held = np.empty(0, dtype)
+        self._held = np.empty(0, VISIT)
         """The last rows of the run that is open, in order: the next ones may come between them."""
 
     def add(self, rows: Table) -> None:
@@ -56,7 +55,7 @@ class Runs:
         if self._open is not None and (not len(self._held) or least < self._held["departure"][0]):
             self._close()
         if self._open is None:
-            self._open, self._held = Rows(self._scratch, self._dtype, self._most), rows
+            self._open, self._held = Rows(self._scratch, VISIT, self._most), rows
             return
         before = int(np.searchsorted(self._held["departure"], least))
         self._open.add(self._held[:before])
@@ -68,7 +67,7 @@ class Runs:
             self._open.add(self._held)
             if self.count > self._most:
                 self._open.spill()
-            run, self._open, self._held = self._open, None, np.empty(0, self._dtype)
+            run, self._open, self._held = self._open, None, np.empty(0, VISIT)
             self._append(run, 0)
 
     def _append(self, run: Rows, level: int) -> None:
@@ -78,7 +77,7 @@ class Runs:
         runs = self._levels[level]
         runs.append(run)
         if len(runs) == _TOGETHER:
-            longer = Rows(self._scratch, self._dtype, self._most if self.count <= self._most else 0)
+            longer = Rows(self._scratch, VISIT, self._most if self.count <= self._most else 0)
             for block in _merged(runs, self._most):
                 longer.add(block)
             for used in runs:

@@ -1,11 +1,12 @@
-"""Visits and requests that a reader of logs finds one by one, or many at a time. Those that do not fit into memory are
-in files, as the visits of traces are (`spans_runs`)."""
+"""Visits and requests that a reader of logs finds one by one, or many at a time. The engine sorts them, and keeps those
+that do not fit into memory in files (crates/core/src/stays)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -15,10 +16,8 @@ from tailrace import _core
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAME_CHARACTERS, NAMES, NAMES_CHARACTERS, SPAN_TEXTS, YEAR_NS
 from tailrace.readers import attempts, localclock
 from tailrace.readers.accesslog_texts import Ints, Texts
-from tailrace.readers.pairs import Pairs
 from tailrace.readers.source import Found, Frames
-from tailrace.readers.spans_runs import Runs
-from tailrace.readers.spills import IN_MEMORY, Scratch, Table
+from tailrace.readers.spills import Scratch
 
 OTHER = "(other)"
 """The name of interactions that have no name of their own, as the engine calls those of captures
@@ -28,6 +27,8 @@ _AT_ONCE = 1 << 13
 EXAMINED = 1 << 18
 """Requests whose durations show whether others are missing: 6 MB."""
 _NONE = -1
+IN_MEMORY = 1 << 19
+"""Visits that stay in memory: some 11 MB, because the engine packs them."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,17 @@ class Stays:
     them are in memory at a time."""
 
     def __init__(self, scratch: Scratch | None = None, most: int = IN_MEMORY) -> None:
-        self._scratch, self._most = scratch or Scratch(), most
-        self._runs = Runs(self._scratch, most, ROW)
+        self._store = _core.StayStore(
+            (scratch or Scratch()).new, most, (SPAN_TEXTS, EXAMINED), (attempts.LONG_NS, *attempts.KEPT)
+        )
         self._new: list[tuple[int | bool, ...]] = []
         self._count = 0
         self._names: dict[str, int] = {"": 0}
         self._characters = 0
         self._of_column = tuple({"", OTHER} for _ in _TEXTS)
-        self._interactions = Pairs(SPAN_TEXTS)
-        self._sample = _Sample()
         self.clock = localclock.Watch()
         self.local = False
         """Times are of a local clock, which may be set."""
-        self.waits = attempts.Waits()
         self.damaged = 0
         self.nameless = 0
         """Visits whose interactions are `OTHER`, because no further names fit."""
@@ -121,43 +120,59 @@ class Stays:
         if not all(possible_times(*(part.columns[name] for name in times)).all() for part in parts):
             return False
         used = {name: [_used(part.texts[name]) for part in parts] for name in _TEXTS}
-        different = {name: {text for texts in used[name] for text in texts.values()} for name in _TEXTS}
-        new = set[str]().union(*different.values()) - self._names.keys()
-        if not (all(map(self._all_nameable, _TEXTS, different.values())) and self._have_room(new)):
+        if not self.have({name: {text for texts in used[name] for text in texts.values()} for name in _TEXTS}):
             return False
-        for known, texts in zip(self._of_column, different.values(), strict=True):
-            known |= texts
-        for text in sorted(new):
-            self._number(text)
         self._keep_new()
-        rows = np.empty(sum(len(part.columns["sent"]) for part in parts), ROW)
+        frames = []
         for i, part in enumerate(parts):
-            at = part.columns["number"] - self._count
-            for name, values in part.columns.items():
-                rows[name][at] = values
+            columns = {name: pl.Series(name, values) for name, values in part.columns.items()}
             for name in _TEXTS:
                 numbers = np.zeros(len(part.texts[name].table.texts), np.uint32)
                 for number, text in used[name][i].items():
                     numbers[number] = self._names[text]
-                rows[name][at] = numbers[part.texts[name].numbers]
-        self._count += len(rows)
-        self._keep(rows)
+                columns[name] = pl.Series(name, numbers[part.texts[name].numbers])
+            frames.append(pl.DataFrame(columns))
+            self._watch(part.columns)
+        self._count += sum(map(len, frames))
+        self._store.add(frames)
         return True
+
+    def take(self, visits: _core.LineVisits, table: _core.LineTable, rows: tuple[int, int]) -> _core.Taken | None:
+        """Add the visits of these rows of a table of lines; None: one of them is unusual. If the meanings of some
+        numbers are unknown, they are in what is returned. In both cases, nothing is added."""
+        self._keep_new()
+        taken = visits.take(table, rows, self._count, self._store)
+        if taken is not None:
+            self._count += taken[1]
+        return taken
+
+    def have(self, texts: Mapping[str, set[str]]) -> bool:
+        """Have numbers for the texts of these columns; False: there is no room for all of them, and none is added."""
+        new = set[str]().union(*texts.values()) - self._names.keys()
+        if not (all(self._all_nameable(name, of_column) for name, of_column in texts.items()) and self._have_room(new)):
+            return False
+        for name, of_column in texts.items():
+            self._of_column[_TEXTS.index(name)].update(of_column)
+        for text in sorted(new):
+            self._number(text)
+        return True
+
+    def number_of(self, text: str) -> int:
+        """The number of a text that has one."""
+        return self._names[text]
 
     def _keep_new(self) -> None:
         if self._new:
             rows, self._new = np.array(self._new, ROW), []
-            self._keep(rows)
+            columns = {name: np.ascontiguousarray(rows[name]) for name in ROW.names or ()}
+            self._watch(columns)
+            self._store.add([pl.DataFrame(columns)])
 
-    def _keep(self, rows: Table) -> None:
-        """Keep rows of which the requests are in the order of their numbers."""
-        entries = np.flatnonzero(rows["entry"])
+    def _watch(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """See the ends of requests, which are in the order of their lines."""
         if self.local:
-            self.clock.add(rows["departure"][entries], rows["number"][entries])
-        self.waits.add(rows["wait"])
-        self._interactions.add(rows["server"], rows["interaction"])
-        self._sample.add(rows, entries)
-        self._runs.add(rows)
+            entries = columns["entry"]
+            self.clock.add(columns["departure"][entries], columns["number"][entries])
 
     def begin_file(self) -> None:
         """What is added from here on comes from another file of the same log."""
@@ -169,30 +184,30 @@ class Stays:
         self._keep_new()
         return attempts.notes(took, self.waits)
 
+    @property
+    def waits(self) -> attempts.Waits:
+        """How long connecting took."""
+        self._keep_new()
+        count, *kept = self._store.waits()
+        return attempts.Waits.kept(count, *(pl.DataFrame(waits)["wait"].to_numpy() for waits in kept))
+
     def correct_clock(self) -> localclock.Found:
         """Move visits whose local clock had been set back. A call follows the visit that made it, and is moved with
         it."""
         self._keep_new()
         seen = self.clock.found()
         if seen.later:
-            moved = Runs(self._scratch, self._most, ROW)
-            for there in self._runs:
-                rows = there.copy()
-                later = np.zeros(len(rows), dtype=bool)
-                for first, last in seen.later:
-                    later |= (rows["number"] >= first) & (rows["number"] < (self._count if last is None else last))
-                for column in ("sent", "arrival", "departure"):
-                    rows[column] += np.where(later, localclock.HOUR, 0)
-                moved.add(rows)
-            self._runs.remove()
-            self._runs = moved
+            ranges = [(first, self._count if last is None else last) for first, last in seen.later]
+            self._store.shift(ranges, localclock.HOUR)
         return seen
 
     def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Of the first requests: their durations and their longest calls in ns, and the numbers of their
         interactions."""
         self._keep_new()
-        return self._sample.parts()
+        sample = pl.DataFrame(self._store.sample())
+        took, longest, interactions = (sample[name].to_numpy() for name in ("took", "longest", "interaction"))
+        return took, longest, interactions
 
     def _nameable(self, column: str, name: str) -> bool:
         known = self._of_column[_TEXTS.index(column)]
@@ -227,63 +242,25 @@ class Stays:
         Times to connect that lie at a `schedule` are lost attempts; without one, it is what they show."""
         self._keep_new()
         found.lose("requests with impossible times or names", self.damaged)
-        texts, counts = list(self._names), self._interactions.counts
-        of_each = [(texts[a], texts[b], count) for (a, b), count in counts.items() if b]
-        if self._interactions.beyond:
+        texts, (counts, beyond) = list(self._names), self._store.pairs()
+        of_each = [(texts[a], texts[b], count) for a, b, count in counts if b]
+        if beyond:
             seen = {name for _, name, _ in of_each}
             of_each += [("", text, 1) for text in self._of_column[1] - seen if text]
         common = common_names(of_each, routes)
-        folded = sum(many for (_, b), many in counts.items() if OTHER == common.get(texts[b], texts[b]) != texts[b])
+        folded = sum(many for _, b, many in counts if OTHER == common.get(texts[b], texts[b]) != texts[b])
         found.notes += [f"{name}: {note}" for note in about_others(self.nameless + folded)]
-        tables = _Tables(self._runs, texts, common, self.waits.schedule if schedule is None else schedule)
-        found.requests = Frames([*found.requests.parts, _Each(tables.requests, self._runs)], ordered=True)
+        windows = (self.waits.schedule if schedule is None else schedule).windows
+        names = _Names(texts, common)
+        found.requests = Frames([*found.requests.parts, _Tables(self._store, "requests", windows, names)], ordered=True)
         if visits:
-            found.visits = Frames([*found.visits.parts, _Each(tables.visits, self._runs)], ordered=True)
+            found.visits = Frames([*found.visits.parts, _Tables(self._store, "visits", windows, names)], ordered=True)
 
 
-class _Sample:
-    """The first requests, and their calls."""
+class _Names:
+    """What the numbers of texts mean, in the columns of a table."""
 
-    def __init__(self) -> None:
-        self._left = EXAMINED
-        self._requests: list[Table] = []
-        self._calls: list[Table] = []
-
-    def add(self, rows: Table, entries: Ints) -> None:
-        """Add visits; `entries` are the places of those that clients sent."""
-        if self._left > 0:
-            entries = entries[: self._left]
-            self._left -= len(entries)
-            self._requests.append(_narrow(rows, entries, "number"))
-            self._calls.append(_narrow(rows, np.flatnonzero((rows["parent"] >= 0) & ~rows["entry"]), "parent"))
-
-    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        requests, calls = (np.concatenate([np.empty(0, _TOOK), *some]) for some in (self._requests, self._calls))
-        longest = np.zeros(len(requests), np.int64)
-        if len(requests):
-            at = np.minimum(np.searchsorted(requests["of"], calls["of"]), len(requests) - 1)
-            known = requests["of"][at] == calls["of"]
-            np.maximum.at(longest, at[known], calls["took"][known])
-        return requests["took"].copy(), longest, requests["interaction"].astype(np.int64)
-
-
-_TOOK = np.dtype([("of", "i8"), ("took", "i8"), ("interaction", "u4")])
-
-
-def _narrow(rows: Table, at: Ints, number: str) -> Table:
-    """What is needed of the rows at these places. Columns are taken one by one, because whole rows are wide."""
-    found = np.empty(len(at), _TOOK)
-    found["of"], found["interaction"] = rows[number][at], rows["interaction"][at]
-    found["took"] = rows["departure"][at] - rows["sent"][at]
-    return found
-
-
-class _Tables:
-    """Visits and requests as frames."""
-
-    def __init__(
-        self, runs: Runs, texts: Sequence[str], common: Mapping[str, str], schedule: attempts.Schedule
-    ) -> None:
+    def __init__(self, texts: Sequence[str], common: Mapping[str, str]) -> None:
         plain = [text.encode(errors="replace").decode() for text in texts]
         named = [common.get(text, by) for text, by in zip(texts, plain, strict=True)]
         self._names = {
@@ -292,65 +269,26 @@ class _Tables:
             "caller": pl.Series([None, *plain[1:]], dtype=pl.Categorical),
         }
         self._names["status"] = self._names["server"]
-        self._schedule = schedule
 
-    def visits(self, rows: Table) -> pl.DataFrame:
-        drops = self._drops(rows)
-        accepted = np.where(drops > 0, np.minimum(rows["sent"] + rows["wait"], rows["departure"]), rows["arrival"])
-        values = {
-            "visit": rows["number"],
-            **{name: rows[name] for name in (*_TEXTS, "sent")},
-            **{"arrival": accepted, "departure": rows["departure"], "drops": drops},
-            **{name: rows[name] for name in ("parent", "request", "bytes_out", "downstream_ns")},
-        }
-        parts = [_known("parent"), _known("request"), _known("bytes_out"), _known("downstream_ns", pl.Int64)]
-        return self._frame(
-            values, _whole("visit"), *self._named(_TEXTS), "sent", "arrival", "departure", "drops", _NO_DROPS, *parts
-        )
-
-    def requests(self, rows: Table) -> pl.DataFrame:
-        at, texts = np.flatnonzero(rows["entry"]), ("server", "interaction", "status")
-        values = {
-            "request": rows["number"][at],
-            **{name: rows[name][at] for name in (*texts, "sent")},
-            **{"end": rows["departure"][at], "drops": self._drops(rows)[at], "bytes": rows["bytes_out"][at]},
-        }
-        return self._frame(
-            values, _whole("request"), *self._named(texts), "sent", "end", "drops", _NO_DROPS, _known("bytes")
-        )
-
-    def _drops(self, rows: Table) -> NDArray[np.uint8]:
-        return attempts.lost_of_each(rows["wait"], self._schedule)
-
-    def _named(self, columns: Sequence[str]) -> list[pl.Expr]:
-        return [pl.lit(self._names[name]).gather(pl.col(name)).alias(name) for name in columns]
-
-    def _frame(self, values: Mapping[str, NDArray[np.generic]], *columns: pl.Expr | str) -> pl.DataFrame:
-        """Columns of these values, by one query: each query has a cost of its own."""
-        frame = pl.DataFrame([pl.Series(name, np.ascontiguousarray(column)) for name, column in values.items()])
-        return frame.select(*columns)
-
-
-_NO_DROPS = pl.lit(0, dtype=pl.UInt8).alias("data_drops")
-
-
-def _whole(name: str) -> pl.Expr:
-    return pl.col(name).cast(pl.UInt64)
-
-
-def _known(name: str, dtype: type[pl.DataType] = pl.UInt64) -> pl.Expr:
-    return pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(dtype)
+    def put(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The texts of a frame in place of their numbers."""
+        columns = (name for name in _TEXTS if name in frame.columns)
+        return frame.with_columns(pl.lit(self._names[name]).gather(pl.col(name)).alias(name) for name in columns)
 
 
 @dataclass(frozen=True)
-class _Each:
-    """A frame of each block of rows, made anew each time."""
+class _Tables:
+    """Tables of the engine, which are made anew each time."""
 
-    frame: Callable[[Table], pl.DataFrame]
-    runs: Runs
+    store: _core.StayStore
+    kind: Literal["visits", "requests"]
+    windows: Sequence[tuple[int, int]]
+    """Times to connect that show lost attempts."""
+    names: _Names
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
-        return map(self.frame, self.runs)
+        for table in self.store.tables(self.kind, self.windows):
+            yield self.names.put(pl.DataFrame(table))
 
 
 _TEXTS = ("server", "interaction", "caller", "status")

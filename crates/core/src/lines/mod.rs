@@ -13,6 +13,7 @@ mod moments;
 mod sheet;
 mod texts;
 mod values;
+pub mod visits;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
@@ -25,6 +26,8 @@ use sheet::Sheet;
 pub use sheet::{NONE, UNKNOWN};
 pub use texts::Texts;
 
+/// Most lines have so many bytes, so this room is enough for them.
+const LINE_USUAL: usize = 100;
 /// Longer lines are left out.
 const LINE_MAX: usize = 1 << 16;
 
@@ -163,12 +166,22 @@ impl Plan {
 pub struct Cutter {
     plan: Plan,
     texts: Vec<Texts>,
+    lines: u32,
 }
 
 impl Cutter {
     pub fn new(plan: Plan) -> Cutter {
         let texts = plan.columns.iter().map(|_| Texts::default()).collect();
-        Cutter { plan, texts }
+        Cutter {
+            plan,
+            texts,
+            lines: 0,
+        }
+    }
+
+    /// How many lines the last block had.
+    pub fn lines(&self) -> u32 {
+        self.lines
     }
 
     /// The texts of a column by their numbers, from this number on.
@@ -194,7 +207,9 @@ impl Cutter {
     ) -> Result<RecordBatch, ArrowError> {
         let layouts: Vec<_> = self.plan.layouts.iter().map(Ready::of).collect();
         let mut sheet = Sheet::of(&self.plan, &mut self.texts, namer, names);
+        self.lines = 0;
         for (number, line) in (0..).zip(lines_of(block)) {
+            self.lines += 1;
             let line = match line.last() {
                 Some(b'\r') => {
                     let end = line.iter().rposition(|&byte| byte != b'\r');
@@ -205,7 +220,10 @@ impl Cutter {
             if line.is_empty() || line.len() > LINE_MAX {
                 continue;
             }
-            if layouts.iter().any(|layout| layout.read(line, &mut sheet)) && sheet.keep() {
+            if self.lines == 1 {
+                sheet.reserve(block.len() / line.len().max(LINE_USUAL) + 1);
+            }
+            if layouts.iter().any(|layout| layout.read(line, &mut sheet)) && sheet.keep(line) {
                 sheet.count(number);
             }
         }

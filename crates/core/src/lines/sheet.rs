@@ -31,10 +31,11 @@ pub struct Sheet<'c> {
     names: &'c mut Vec<String>,
     /// The column of the names of requests.
     name: Option<usize>,
-    /// The request of the open row: its method and its path.
-    asked: Vec<u8>,
+    /// The request of the open row: where in its line the method and the path are.
     method: Range<usize>,
     path: Range<usize>,
+    /// Both are ASCII.
+    is_plain: bool,
 }
 
 impl<'c> Sheet<'c> {
@@ -73,28 +74,44 @@ impl<'c> Sheet<'c> {
             namer,
             names,
             name,
-            asked: Vec::new(),
             method: 0..0,
             path: 0..0,
+            is_plain: true,
         }
     }
 
     pub fn clear(&mut self) {
         self.row.copy_from_slice(&self.nothing);
-        self.asked.clear();
         self.method = 0..0;
         self.path = 0..0;
+        self.is_plain = true;
     }
 
-    /// Takes the value of a field; false: it has none.
+    /// Has room for so many rows.
+    pub fn reserve(&mut self, rows: usize) {
+        self.lines.reserve(rows);
+        for column in &mut self.columns {
+            column.reserve(rows);
+        }
+    }
+
+    /// Takes a number that is not negative, as the value of a field.
     #[inline]
-    pub fn put(&mut self, field: &Field, text: &[u8]) -> bool {
+    pub fn put_number(&mut self, column: Option<usize>, number: i64) {
+        if let Some(place) = column.and_then(|column| self.row.get_mut(column)) {
+            *place = number;
+        }
+    }
+
+    /// Takes the value of a field, which begins at this place of its line; false: it has none.
+    pub fn put(&mut self, field: &Field, text: &[u8], at: usize) -> bool {
         let number = match field.kind {
             Kind::Skip | Kind::Until | Kind::Value => return true,
             Kind::Word => return !text.first().is_some_and(u8::is_ascii_digit),
             Kind::Text => return self.hold(field, text),
             Kind::Method => {
-                self.method = self.keep_part(text);
+                self.method = at..at + text.len();
+                self.is_plain = false;
                 return !text.contains(&b' ') && self.hold(field, text);
             }
             Kind::Request => {
@@ -102,10 +119,11 @@ impl<'c> Sheet<'c> {
                     return false;
                 };
                 if self.method.is_empty() {
-                    self.method = self.keep_part(method);
+                    self.method = at..at + method.len();
                 }
                 if self.path.is_empty() {
-                    self.path = self.keep_part(path);
+                    let begin = at + method.len() + 1;
+                    self.path = begin..begin + path.len();
                 }
                 return true;
             }
@@ -116,7 +134,8 @@ impl<'c> Sheet<'c> {
                 if field.kind == Kind::Path && (path.is_empty() || path.len() < text.len()) {
                     return false;
                 }
-                self.path = self.keep_part(path);
+                self.path = at..at + path.len();
+                self.is_plain = false;
                 return true;
             }
             Kind::Clock => self.clock.read(text, moments::zoned).map(Some),
@@ -143,12 +162,6 @@ impl<'c> Sheet<'c> {
         number >= 0 || signed
     }
 
-    fn keep_part(&mut self, part: &[u8]) -> Range<usize> {
-        let begin = self.asked.len();
-        self.asked.extend_from_slice(part);
-        begin..self.asked.len()
-    }
-
     fn hold(&mut self, field: &Field, text: &[u8]) -> bool {
         let Some(column) = field.column else {
             return true;
@@ -166,15 +179,16 @@ impl<'c> Sheet<'c> {
         }
     }
 
-    /// Appends the open row; false: its request has no text.
-    pub fn keep(&mut self) -> bool {
+    /// Appends the open row, which is that of this line; false: its request has no text.
+    pub fn keep(&mut self, line: &[u8]) -> bool {
         if let Some(column) = self.name {
             if !self.method.is_empty() {
-                if !self.asked.is_ascii() && std::str::from_utf8(&self.asked).is_err() {
+                let method = &line[self.method.clone()];
+                let target = &line[self.path.clone()];
+                let is_text = |part| self.is_plain || std::str::from_utf8(part).is_ok();
+                if !is_text(method) || !is_text(target) {
                     return false;
                 }
-                let method = &self.asked[self.method.clone()];
-                let target = &self.asked[self.path.clone()];
                 let raw = Raw::Http { method, target };
                 self.row[column] = i64::from(self.namer.name(raw, self.names));
             }

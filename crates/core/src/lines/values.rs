@@ -84,13 +84,73 @@ pub fn integer(text: &[u8]) -> Option<Option<i64>> {
 
 /// Method and path of `GET /x?y#z HTTP/1.1`.
 pub fn request(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut parts = text.split(|&byte| byte == b' ');
-    let (method, target) = (parts.next()?, parts.next()?);
-    let is_method = (3..=20).contains(&method.len()) && method.iter().all(u8::is_ascii_uppercase);
-    let is_target = !target.is_empty() && target.iter().all(u8::is_ascii_graphic);
-    let end = target.iter().position(|byte| b"?#".contains(byte));
-    let path = &target[..end.unwrap_or(target.len())];
-    (is_method && is_target && path.len() <= PATH_MAX).then_some((method, path))
+    let space = text.iter().position(|byte| !byte.is_ascii_uppercase())?;
+    if text[space] != b' ' || !(3..=20).contains(&space) {
+        return None;
+    }
+    let (method, rest) = (&text[..space], &text[space + 1..]);
+    let in_path = |&byte: &u8| byte.is_ascii_graphic() && byte != b'?' && byte != b'#';
+    let path = &rest[..rest
+        .iter()
+        .position(|byte| !in_path(byte))
+        .unwrap_or(rest.len())];
+    let after = rest[path.len()..]
+        .iter()
+        .find(|byte| !byte.is_ascii_graphic());
+    let is_target = !rest.is_empty() && rest[0] != b' ' && after.is_none_or(|&byte| byte == b' ');
+    (is_target && path.len() <= PATH_MAX).then_some((method, path))
+}
+
+/// The number at the begin of a text as [`integer`] reads it, and its length; None: there may be one in another form.
+#[inline]
+pub fn leading_integer(text: &[u8]) -> Option<(i64, usize)> {
+    let (number, len) = leading_digits(text, 18)?;
+    (len == 1 || text[0] != b'0').then_some((number, len))
+}
+
+/// The same as [`decimal`] reads it; and how many decimals it has.
+#[inline]
+pub fn leading_decimal(text: &[u8]) -> Option<(i64, usize, usize)> {
+    let (whole, len) = leading_digits(text, 10)?;
+    let whole = whole.checked_mul(SECOND)?;
+    if text.get(len) != Some(&b'.') {
+        return Some((whole, len, 0));
+    }
+    let (part, decimals) = leading_digits(&text[len + 1..], 9)?;
+    let number = whole.checked_add(part * SCALES[decimals])?;
+    Some((number, len + 1 + decimals, decimals))
+}
+
+/// 10⁹ divided by a power of ten.
+const SCALES: [i64; 10] = [
+    1_000_000_000,
+    100_000_000,
+    10_000_000,
+    1_000_000,
+    100_000,
+    10_000,
+    1_000,
+    100,
+    10,
+    1,
+];
+
+/// One to `most` digits.
+#[inline]
+fn leading_digits(text: &[u8], most: usize) -> Option<(i64, usize)> {
+    let (mut number, mut len) = (0, 0);
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        if len == most {
+            return None;
+        }
+        number = number * 10 + i64::from(digit);
+        len += 1;
+    }
+    (len > 0).then_some((number, len))
 }
 
 /// The path of `/x?y#z`; None if the text is long or has a control character.

@@ -106,31 +106,52 @@ pub fn name(method: &[u8], target: &[u8]) -> String {
 /// fewer of them.
 pub fn without_numbers(path: &[u8], shape: &mut Vec<u8>) {
     shape.clear();
-    if !path.iter().any(u8::is_ascii_digit) {
-        shape.extend_from_slice(path);
-        return;
-    }
-    for (i, segment) in path.split(|&byte| byte == b'/').enumerate() {
-        if i > 0 {
-            shape.push(b'/');
+    shape.extend_from_slice(path);
+    // A segment that is replaced may become longer or shorter, so what follows it is copied again.
+    let (mut begin, mut seen, mut is_first) = (0, 0, true);
+    for (at, &byte) in path.iter().chain(b"/").enumerate() {
+        if byte != b'/' {
+            seen |= SEEN[usize::from(byte)];
+            continue;
         }
-        if i > 0 && is_number(segment) {
+        if !is_first && is_number(seen, at - begin) {
+            let rest = path.len() - begin;
+            shape.truncate(shape.len() - rest);
             shape.extend_from_slice(b"{id}");
-        } else {
-            shape.extend_from_slice(segment);
+            shape.extend_from_slice(&path[at..]);
         }
+        (begin, seen, is_first) = (at + 1, 0, false);
     }
 }
 
-/// Some of what [`is_id`] finds, at a glance.
-fn is_number(segment: &[u8]) -> bool {
-    let (mut digits, mut others, mut hexadecimal) = (false, false, true);
-    for &byte in segment {
-        digits |= byte.is_ascii_digit();
-        others |= !byte.is_ascii_digit() && !b"-:,_".contains(&byte);
-        hexadecimal &= byte.is_ascii_hexdigit() || byte == b'-';
+const DIGIT: u8 = 1;
+/// No digit, nor what stands between the parts of a date or a number.
+const OTHER: u8 = 2;
+/// No digit of a hexadecimal number, nor `-`.
+const NOT_HEXADECIMAL: u8 = 4;
+/// What a segment is that has this byte.
+const SEEN: [u8; 256] = {
+    let mut seen = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        let between = matches!(byte, b'-' | b':' | b',' | b'_');
+        if byte.is_ascii_digit() {
+            seen[at] |= DIGIT;
+        } else if !between {
+            seen[at] |= OTHER;
+        }
+        if !(byte.is_ascii_hexdigit() || byte == b'-') {
+            seen[at] |= NOT_HEXADECIMAL;
+        }
+        at += 1;
     }
-    digits && (!others || (hexadecimal && segment.len() >= 12))
+    seen
+};
+
+/// Some of what [`is_id`] finds, at a glance.
+fn is_number(seen: u8, len: usize) -> bool {
+    seen & DIGIT != 0 && (seen & OTHER == 0 || (seen & NOT_HEXADECIMAL == 0 && len >= 12))
 }
 
 /// What a word is called that stands for itself: an identifier, a plain word, or anything else.
