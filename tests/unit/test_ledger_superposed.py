@@ -60,6 +60,10 @@ def test_stops_of_independent_paths_have_a_half_each_where_they_meet(both: Datas
         assert episode.ledger is not None
         half = pytest.approx(0.5, abs=0.1)
         assert {line.server: line.share for line in episode.ledger.lines} == {"app1": half, "app2": half}
+        told = {one.place: one.share for one in episode.causes if one.verdict == "found"}
+        assert told == {"app1": half, "app2": half}
+    by_origin = {row.origin: row.vlrt / found.vlrt for row in found.summary}
+    assert by_origin == {"app1": half, "app2": half}
 
 
 def test_requests_that_need_none_of_the_stopped_servers_are_explained_by_their_stops(both: Dataset) -> None:

@@ -104,21 +104,41 @@ def by_size(verdict: Replayed) -> list[Share]:
     return sorted(found.values(), key=lambda one: (_LAST.get(one.cause, 0), -one.vlrt))
 
 
-def by_cause(total: int, verdict: Replayed) -> Counter[str]:
+def at_servers(merged: Share, verdict: Replayed) -> list[Share]:
+    """Return the shares that a cause has at each of the servers that it slowed down. The largest one is first, and it
+    contains those that are too small to be told."""
+    mine = sorted((one for one in verdict.shares if one.cause == merged.cause), key=lambda one: -one.vlrt)
+    first, *others = mine
+    told = [one for one in others if is_told(one, verdict)]
+    return [replace(first, vlrt=merged.vlrt - sum(one.vlrt for one in told)), *told]
+
+
+Acted = tuple[str, str | None]
+"""It names a cause, and the server that it slowed down, if it slowed down one."""
+
+
+def by_cause(total: int, verdict: Replayed) -> Counter[Acted]:
     """Divide the requests of an episode among causes by their shares; the rest is unknown (largest remainders)."""
-    known = (one for one in by_size(verdict) if one.cause != UNKNOWN and is_told(one, verdict))
-    wanted = {one.cause: one.vlrt / verdict.recorded * total for one in known}
-    wanted = wanted if wanted.keys() - {RETRIES} else {}
+    known = [one for one in by_size(verdict) if one.cause != UNKNOWN and is_told(one, verdict)]
+    known = known if {one.cause for one in known} - {RETRIES} else []
+    wanted = {_acted(one): one.vlrt / verdict.recorded * total for all_ in known for one in at_servers(all_, verdict)}
     rest = max(total - sum(wanted.values()), 0.0)
     # A rest this small is within the error of the replay.
-    wanted = wanted if rest < TOLD * total and wanted else wanted | {UNKNOWN: rest}
+    wanted = wanted if rest < TOLD * total and wanted else wanted | {(UNKNOWN, None): rest}
     whole = sum(wanted.values())
-    wanted = {name: number / whole * total for name, number in wanted.items()} if whole > 0 else {UNKNOWN: total}
-    found = Counter({name: int(number) for name, number in wanted.items()})
-    by_rest = sorted(wanted, key=lambda name: found[name] - wanted[name])
-    for name in by_rest[: total - found.total()]:
-        found[name] += 1
+    wanted = (
+        {each: number / whole * total for each, number in wanted.items()} if whole > 0 else {(UNKNOWN, None): total}
+    )
+    found = Counter({each: int(number) for each, number in wanted.items()})
+    by_rest = sorted(wanted, key=lambda each: found[each] - wanted[each])
+    for each in by_rest[: total - found.total()]:
+        found[each] += 1
     return +found
+
+
+def _acted(one: Share) -> Acted:
+    """A balancer slows down no server, and neither does what happens on the way to one."""
+    return one.cause, None if one.cause in (BALANCER, PACKET_LOSS, DNS) else one.server
 
 
 def _lost_on_the_way(cluster: Cluster, lost: Drops) -> Cause:
@@ -131,12 +151,13 @@ def _lost_on_the_way(cluster: Cluster, lost: Drops) -> Cause:
 def _found(
     origin: str, stall: Stall | None, shares: list[Share], verdict: Replayed, evidence: tuple[CauseEvidence, ...]
 ) -> Finding:
-    known = {one.cause: one for one in evidence}
-    first = known[shares[0].cause]
+    first = next(one for one in evidence if one.cause == shares[0].cause)
     numbers: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
     numbers |= {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in shares}
-    sentence = " ".join(known[one.cause].sentence for one in shares if one.cause in known)
-    worse = [known[one.cause].sentence for one in verdict.worse]
+    charged = {one.cause for one in shares}
+    sentence = " ".join(one.sentence for one in evidence if one.cause in charged and one.verdict == "found")
+    made_worse = {one.cause for one in verdict.worse} - charged
+    worse = [one.sentence for one in evidence if one.cause in made_worse]
     sentence += f" It was worse because of others. {' '.join(worse)}" if worse else ""
     if verdict.alone >= TOLD * verdict.recorded:
         sentence += f" Of these requests, {verdict.alone:,} held the places and took that long without a wait."
@@ -196,12 +217,14 @@ def _evidence(
 ) -> tuple[CauseEvidence, ...]:
     """Return the evidence for each cause: first those that are charged, then those that made it worse."""
     known = bool(shares) and shares[0].cause != UNKNOWN
-    told = (*shares, *verdict.worse) if known else ()
+    has_rest = any(one.cause == UNKNOWN for one in shares)
+    shares = [one for one in shares if one.cause != UNKNOWN]
+    told = (*(one for all_ in shares for one in at_servers(all_, verdict)), *verdict.worse) if known else ()
     charged = [_charged(one, origin, verdict) for one in told if one.cause != UNKNOWN]
     names = {one.cause for one in charged}
     of_clients = (name for name in (BURST, RETRIES, BALANCER) if name not in names)
     idle = (CauseEvidence(name, None, "absent", "It changes nothing when it is taken away.") for name in of_clients)
-    lacks = not charged or any(one.cause == UNKNOWN for one in shares)
+    lacks = not charged or has_rest
     return (
         *charged,
         *idle,

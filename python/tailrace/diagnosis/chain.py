@@ -110,7 +110,7 @@ def _episode(
         causes=why.evidence,
         account=told,
     )
-    episode = replace(episode, chains=_shared(_chains(view, episode, lost, time), episode, verdict))
+    episode = replace(episode, chains=_shared(view, _chains(view, episode, lost, time), episode, verdict))
     if told.vlrt_unexplained * 2 > cluster.vlrt and not _is_replayed(episode):
         episode = _without_explanation(view, episode, told)
     return _with_data(view, episode, told.unexplained_place or overflow.origin or lost.dropper or cluster.place)
@@ -207,16 +207,24 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
     return _ranked(rows)
 
 
-def _shared(rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | None) -> tuple[SummaryRow, ...]:
-    """Divide the rows of the episode's cause among all causes that the replay confirms. If most of the capacity that
-    was lacking is unaccounted for, small shares of other causes are within the error of the replay."""
+def _shared(
+    view: View, rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | None
+) -> tuple[SummaryRow, ...]:
+    """Divide the rows of the episode's cause among all causes that the replay confirms, and among the servers that each
+    of them slowed down. If most of the capacity that was lacking is unaccounted for, small shares of other causes are
+    within the error of the replay."""
     if verdict is None or not _is_replayed(episode):
         return rows
     found: Counter[Chain] = Counter()
     for row in rows:
-        split = cause.by_cause(row.vlrt, verdict) if row.cause == episode.cause else {row.cause: row.vlrt}
-        for name, vlrt_ in split.items():
-            found[row.dropper, row.origin, name, row.ctqo] += vlrt_
+        alone = {(row.cause, row.origin): row.vlrt}
+        split = cause.by_cause(row.vlrt, verdict) if row.cause == episode.cause else alone
+        for (name, slowed), vlrt_ in split.items():
+            origin = slowed or row.origin
+            ctqo = row.ctqo
+            if row.dropper is not None and origin != row.origin:
+                ctqo = judge(view, row.dropper, origin, _times(episode))
+            found[row.dropper, origin, name, ctqo] += vlrt_
     return _ranked(found)
 
 
