@@ -60,6 +60,7 @@ def test_what_keeps_up_an_overload_is_reported_beside_what_began_it(table: Table
     said = sentence_of(found)
     assert said.startswith("Without the stop of app")
     assert f"without {REPEATED}, which made it worse, " in said
+    assert "It was worse because clients sent requests again that were slow" in " ".join(found.answer)
     patient = {name: value for name, value in table["workloads"]["users"].items() if name not in ("retries", "hedge")}
     without = diagnose(made(table | {"workloads": {"users": patient}}, tmp_path / "without"))
     assert without.vlrt <= (1.0 - least) * found.vlrt, "the simulation without them says the same"
@@ -77,3 +78,4 @@ def test_retries_that_a_server_has_room_for_change_nothing(tmp_path: Path) -> No
     assert {row.cause for row in found.summary} == {"freeze"}
     assert retries_of(found).verdict == "absent"
     assert REPEATED not in sentence_of(found)
+    assert "worse" not in " ".join(found.answer)

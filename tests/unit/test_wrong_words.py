@@ -36,6 +36,10 @@ BASE = str(ROOT / "experiments" / "rpc-vs-async" / "base")
             ("advise", BASE, "--software", "web=apach", "-o", "OUT"),
             "--software web: software must be the name of a software (apache, ",
         ),
+        (
+            ("advise", str(ROOT / "tests/golden/readers/accesslog/alb.log"), "-o", "OUT"),
+            "alb.log: neither a run folder nor an experiment.toml; make a run folder of it",
+        ),
         (("advise", BASE, "--budget", "soon", "-o", "OUT"), "--budget: "),
     ],
 )

@@ -69,7 +69,7 @@ def advise(
             found = advise_on(
                 _opened(source, change, add=add),
                 out,
-                name=str(source),
+                name=source.resolve().name or str(source),
                 software=named,
                 replications=replications,
                 seconds=seconds,
@@ -97,6 +97,9 @@ def _opened(source: Path, changes: list[str] | None, *, add: bool) -> Experiment
     from tailrace.experiment import read
 
     if not is_run(source):
+        if source.is_file() and source.suffix != ".toml":
+            advice = f"make a run folder of it, and advise on that: tailrace read {source} -o run"
+            raise UsageError("neither a run folder nor an experiment.toml", where=str(source), advice=advice)
         return read(source, changes or (), add=add)
     if changes or add:
         raise UsageError(

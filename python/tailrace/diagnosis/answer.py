@@ -113,7 +113,17 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
     rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
     evidence = _evidence(winner, episodes) if winner else ""
-    return f"The cause: {plain} for {lasted}{often}{evidence}.{rest}"
+    return f"The cause: {plain} for {lasted}{often}{evidence}.{_worse(main.origin, episodes)}{rest}"
+
+
+def _worse(origin: str, episodes: list[Episode]) -> str:
+    """Return what made it worse in the first episode in which something did. It has no share, because the cause alone
+    began the episode."""
+    told = (one for episode in episodes for one in episode.causes if one.verdict == "found" and one.share == 0.0)
+    one = next(told, None)
+    if one is None:
+        return ""
+    return f" It was worse because {PLAIN[one.cause].format(origin=origin, place=one.place or origin)}."
 
 
 def _evidence(winner: CauseEvidence, episodes: list[Episode]) -> str:
