@@ -5,7 +5,7 @@
 
 use std::io;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::listeners::Asker;
 
@@ -30,6 +30,10 @@ const OF_SYSTEM: [&str; 3] = ["/run/systemd/", "/run/dbus/", "/dev/log"];
 const TRIES: u8 = 8;
 /// A socket without such a caller in so many checks is not looked at again.
 const CHECKS: u8 = 60;
+/// With more names than these, as of a program that makes one for each call, the checks begin again.
+const KNOWN: usize = 1000;
+/// More sockets are not reported: a reader of warnings has learnt it by then.
+const REPORTED: usize = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Socket {
@@ -60,9 +64,10 @@ impl Call {
     }
 }
 
-/// The names of sockets that were reported, and in how many checks the others had no caller.
+/// The sockets that were reported, and in how many checks the others had no caller.
 #[derive(Default)]
 pub struct UnixSockets {
+    reported: FxHashSet<String>,
     checks: FxHashMap<String, u8>,
 }
 
@@ -77,6 +82,9 @@ impl UnixSockets {
         holder: impl Fn(u32) -> Option<String>,
     ) -> io::Result<Vec<Call>> {
         let mut found: FxHashMap<String, Option<Call>> = FxHashMap::default();
+        if self.reported.len() >= REPORTED {
+            return Ok(Vec::new());
+        }
         for _ in 0..TRIES {
             let sockets = sockets(asker)?;
             let ends = self.ends(&sockets);
@@ -98,12 +106,20 @@ impl UnixSockets {
                 }
             }
         }
-        for (name, call) in &found {
-            let checks = self.checks.entry(name.clone()).or_default();
-            *checks = if call.is_some() { CHECKS } else { *checks + 1 };
+        if self.checks.len() >= KNOWN {
+            self.checks.clear();
         }
-        let mut calls: Vec<Call> = found.into_values().flatten().collect();
-        calls.sort_by(|a, b| a.socket.cmp(&b.socket));
+        let mut calls = Vec::new();
+        for (name, call) in found {
+            match call {
+                Some(call) if self.reported.len() < REPORTED => {
+                    self.reported.insert(name);
+                    calls.push(call);
+                }
+                _ => *self.checks.entry(name).or_default() += 1,
+            }
+        }
+        calls.sort_by(|a: &Call, b| a.socket.cmp(&b.socket));
         Ok(calls)
     }
 
@@ -123,6 +139,7 @@ impl UnixSockets {
 
     fn is_new(&self, name: &str) -> bool {
         !OF_SYSTEM.iter().any(|begin| name.starts_with(begin))
+            && !self.reported.contains(name)
             && self.checks.get(name).is_none_or(|&checks| checks < CHECKS)
     }
 }
