@@ -113,17 +113,15 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
     rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
     evidence = _evidence(winner, episodes) if winner else ""
-    return f"The cause: {plain} for {lasted}{often}{evidence}.{_worse(main.origin, episodes)}{rest}"
+    return f"The cause: {plain} for {lasted}{often}{evidence}.{_worse(main, episodes)}{rest}"
 
 
-def _worse(origin: str, episodes: list[Episode]) -> str:
-    """Return what made it worse in the first episode in which something did. It has no share, because the cause alone
-    began the episode."""
-    told = (one for episode in episodes for one in episode.causes if one.verdict == "found" and one.share == 0.0)
-    one = next(told, None)
-    if one is None:
+def _worse(main: SummaryRow, episodes: list[Episode]) -> str:
+    """Return that retries kept up what the cause began, if they did so in some episode."""
+    kept_up = any(one.cause == retries.CAUSE and one.verdict == "found" for e in episodes for one in e.causes)
+    if main.cause == retries.CAUSE or not kept_up:
         return ""
-    return f" It was worse because {PLAIN[one.cause].format(origin=origin, place=one.place or origin)}."
+    return f" It was worse because {PLAIN[retries.CAUSE].format(origin=main.origin)}."
 
 
 def _evidence(winner: CauseEvidence, episodes: list[Episode]) -> str:
