@@ -1,11 +1,23 @@
-"""What the ledger charges to each cause of a recording."""
+"""The ledger of a recording: its account, and what it charges to each cause."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tailrace.diagnosis import ledger, tables, vlrt
+from tailrace.diagnosis.ledger import account, recorded
+from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.units import MILLISECOND
+
+
+def drawn_up(dataset: Any) -> tuple[Seen, recorded.Recorded, account.Account]:
+    """What is seen of a recording, its columns, and the account that is drawn up of them."""
+    view = tables.look(dataset, 50 * MILLISECOND)
+    slow = vlrt.find(view, None)
+    columns = recorded.record(view, slow)
+    assert columns is not None
+    seen = Seen(view, slow, columns.steps)
+    return seen, columns, account.draw_up(seen, columns)
 
 
 def charged(dataset: Any) -> dict[str, float]:

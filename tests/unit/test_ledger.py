@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from builders import T0
 from ledgers import charged as shares
+from ledgers import drawn_up
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.ledger import (
-    account,
     choices,
     groups,
     limits,
@@ -26,21 +26,11 @@ from tailrace.diagnosis.ledger import (
     verdict,
     waits,
 )
-from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.spans import spans
 
 S, MS = 1_000_000_000, 1_000_000
-
-
-def drawn_up(memory: Memory) -> tuple[Seen, account.Account]:
-    seen = tables.look(memory, 50 * MS)
-    slow = vlrt.find(seen, None)
-    columns = recorded.record(seen, slow)
-    assert columns is not None
-    all_of_it = Seen(seen, slow, columns.steps)
-    return all_of_it, account.draw_up(all_of_it, columns)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +41,7 @@ def stopped() -> Memory:
 
 @pytest.mark.parametrize("tiers", [SYNC, NX1], ids=["synchronous", "asynchronous"])
 def test_the_account_of_each_server_adds_up(tiers: tuple[object, ...]) -> None:
-    _, found = drawn_up(system(Slow("app", 4.0, 4.6), tiers=tiers))
+    _, _, found = drawn_up(system(Slow("app", 4.0, 4.6), tiers=tiers))
     for number, server in enumerate(found.recorded.servers):
         taken = sum((share for line, share in found.taken.items() if line[1] == server), np.zeros(1))
         assert np.allclose(np.clip(found.capacity[number] + taken, 0, 1), 1.0, atol=1e-3)
@@ -59,7 +49,7 @@ def test_the_account_of_each_server_adds_up(tiers: tuple[object, ...]) -> None:
 
 
 def test_the_replay_of_a_recording_is_the_recording(stopped: Memory) -> None:
-    _, found = drawn_up(stopped)
+    _, _, found = drawn_up(stopped)
     sent = found.recorded.sent
     departure = np.empty(len(sent), dtype=np.int64)
     found.replay.whole().run(found.capacity, sent.copy(), [], departure)
@@ -89,7 +79,7 @@ def test_a_busy_disk_of_a_server_that_lost_nothing_is_not_charged(stopped: Memor
 @pytest.mark.parametrize("calm_between", [True, False])
 def test_what_began_a_lasting_overload_is_judged_for_its_later_episodes(calm_between: bool) -> None:
     stalls = Slow("app", 2.0, 2.8, speed=0.1, cpu=0.1), Slow("app", 9.5, 10.2)
-    seen, found = drawn_up(system(*stalls, seconds=14.0).sample("neighbour", "cpu_busy", 0.02, (2.0, 2.8, 0.9)))
+    seen, _, found = drawn_up(system(*stalls, seconds=14.0).sample("neighbour", "cpu_busy", 0.02, (2.0, 2.8, 0.9)))
     if not calm_between:
         seen = replace(seen, slow=replace(seen.slow, calm=spans([(T0, T0 + 2 * S)])))
     later = [cluster for cluster in seen.slow.clusters if cluster.begin > T0 + 8 * S]
@@ -102,7 +92,7 @@ def test_what_began_a_lasting_overload_is_judged_for_its_later_episodes(calm_bet
 def test_a_verdict_does_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two causes, so several sets of causes are taken away from one group."""
     memory = system(Slow("app", 4.0, 4.6), Slow("db", 4.6, 5.2)).sample("neighbour", "cpu_busy", 0.02, (4.6, 5.2, 0.9))
-    seen, _ = drawn_up(memory)
+    seen, _, _ = drawn_up(memory)
     found = []
     for cores in (1, 5):
         monkeypatch.setattr(verdict.os, "cpu_count", lambda cores=cores: cores)
@@ -252,7 +242,7 @@ def test_a_visit_that_waits_for_a_connection_does_not_take_long_by_itself() -> N
 
 
 def test_a_request_that_is_inside_when_a_trial_begins_exists_there() -> None:
-    seen, found = drawn_up(system(Slow("app", 4.0, 5.4)))
+    seen, _, found = drawn_up(system(Slow("app", 4.0, 5.4)))
     begin = 4 * S + 100 * MS
     visits = Removable.of(seen, found).between(begin, 8 * S).visits
     sent = found.recorded.sent_by_client[visits]

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from builders import STATES, Without
-from ledgers import shares
+from ledgers import drawn_up, shares
 from plans import made
 from systems import Slow, system
 from tailrace.dataset import Dataset
@@ -209,11 +209,7 @@ def test_a_request_that_computes_on_an_event_loop_is_charged(seen_as: Callable[[
 
 
 def test_visits_that_wait_for_their_calls_do_not_hold_an_event_loop() -> None:
-    seen = tables.look(_simulated("computes"), 50 * MS)
-    slow = vlrt.find(seen, None)
-    columns = recorded.record(seen, slow)
-    assert columns is not None
-    found = account.draw_up(Seen(seen, slow, columns.steps), columns)
+    _, columns, found = drawn_up(_simulated("computes"))
     assert found.losses["own-work", "app"].visits is not None
     assert found.workers[columns.number["app"]] == 0
 
@@ -380,17 +376,8 @@ def test_workers_take_visits_in_the_order_that_was_recorded() -> None:
     assert taken(arrival, departure, 2, np.full(4, never)).tolist() == [0, 1, 10, 20]
 
 
-def _drawn(name: str) -> tuple[Seen, recorded.Recorded, account.Account]:
-    seen = tables.look(_simulated(name), 50 * MS)
-    slow = vlrt.find(seen, None)
-    known = recorded.record(seen, slow)
-    assert known is not None
-    looked = Seen(seen, slow, known.steps)
-    return looked, known, account.draw_up(looked, known)
-
-
 def test_visits_that_wait_inside_need_nothing_from_the_server() -> None:
-    _, known, drawn = _drawn("held")
+    _, known, drawn = drawn_up(_simulated("held"))
     (waited,) = drawn.pauses
     names = known.names.labels[known.names.number[waited.visits]]
     assert set(names.tolist()) == {"report"}
@@ -399,7 +386,7 @@ def test_visits_that_wait_inside_need_nothing_from_the_server() -> None:
 
 
 def test_visits_share_the_cpu_of_a_node_that_its_servers_fill_together() -> None:
-    seen, known, _ = _drawn("one node")
+    seen, known, _ = drawn_up(_simulated("one node"))
     shared = account._shared(seen, known)[known.number["db"]]
     (own,) = seen.view.series("db", "cpu_busy")
     crowded = shared < 0.1

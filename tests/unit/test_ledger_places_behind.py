@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ledgers import shares
+from ledgers import drawn_up, shares
 from plans import made
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import tables, vlrt
-from tailrace.diagnosis.ledger import account, recorded
-from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.units import MILLISECOND as MS
 
 Table = dict[str, Any]
 
@@ -46,11 +42,8 @@ def _reports(folder: Path, report: Table, *, each: int, app: int, db: int, rate:
 
 
 def _lines(run: Dataset) -> set[tuple[str, str]]:
-    seen = tables.look(run, 50 * MS)
-    slow = vlrt.find(seen, None)
-    columns = recorded.record(seen, slow)
-    assert columns is not None
-    return set(account.draw_up(Seen(seen, slow, columns.steps), columns).losses)
+    _, _, found = drawn_up(run)
+    return set(found.losses)
 
 
 def test_visits_that_fill_the_cpu_behind_are_own_work_there(tmp_path: Path) -> None:

@@ -81,43 +81,33 @@ impl UnixSockets {
         held: impl Fn(i32) -> Vec<u32>,
         holder: impl Fn(u32) -> Option<String>,
     ) -> io::Result<Vec<Call>> {
-        let mut found: FxHashMap<String, Option<Call>> = FxHashMap::default();
         if self.reported.len() >= REPORTED {
             return Ok(Vec::new());
-        }
-        for _ in 0..TRIES {
-            let sockets = sockets(asker)?;
-            let ends = self.ends(&sockets);
-            for name in ends.values() {
-                found.entry((*name).to_owned()).or_default();
-            }
-            for (pid, caller) in servers.iter().filter(|_| !ends.is_empty()) {
-                for name in held(*pid).iter().filter_map(|inode| ends.get(inode)) {
-                    let call = found.entry((*name).to_owned()).or_default();
-                    let is_open = |one: &&Socket| one.listens && one.name.as_deref() == Some(name);
-                    *call = call.take().or_else(|| {
-                        let open = sockets.iter().find(is_open);
-                        Some(Call {
-                            caller: (*caller).to_owned(),
-                            server: open.and_then(|one| holder(one.inode)),
-                            socket: name.escape_debug().to_string(),
-                        })
-                    });
-                }
-            }
         }
         if self.checks.len() >= KNOWN {
             self.checks.clear();
         }
-        let mut calls = Vec::new();
-        for (name, call) in found {
-            match call {
-                Some(call) if self.reported.len() < REPORTED => {
-                    self.reported.insert(name);
-                    calls.push(call);
+        let (mut connected, mut calls) = (FxHashSet::default(), Vec::new());
+        for _ in 0..TRIES {
+            let sockets = sockets(asker)?;
+            let ends = self.ends(&sockets);
+            connected.extend(ends.values().map(|&name| name.to_owned()));
+            for (pid, caller) in servers.iter().filter(|_| !ends.is_empty()) {
+                for &name in held(*pid).iter().filter_map(|inode| ends.get(inode)) {
+                    if self.reported.len() < REPORTED && self.reported.insert(name.to_owned()) {
+                        let is_it =
+                            |one: &&Socket| one.listens && one.name.as_deref() == Some(name);
+                        calls.push(Call {
+                            caller: (*caller).to_owned(),
+                            server: sockets.iter().find(is_it).and_then(|one| holder(one.inode)),
+                            socket: name.escape_debug().to_string(),
+                        });
+                    }
                 }
-                _ => *self.checks.entry(name).or_default() += 1,
             }
+        }
+        for name in connected {
+            *self.checks.entry(name).or_default() += 1;
         }
         calls.sort_by(|a: &Call, b| a.socket.cmp(&b.socket));
         Ok(calls)

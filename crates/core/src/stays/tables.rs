@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, UInt64Array, UInt8Array};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{ArrowError, Field, Schema};
+use arrow_schema::ArrowError;
 
 use super::{Merged, Row};
 use crate::error::{Error, Result};
@@ -181,9 +181,6 @@ fn known_signed(values: Vec<i64>) -> ArrayRef {
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> std::result::Result<RecordBatch, ArrowError> {
-    let field =
-        |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
-    let fields: Vec<_> = columns.iter().map(field).collect();
-    let arrays = columns.into_iter().map(|(_, array)| array).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+    let nullable = columns.into_iter().map(|(name, array)| (name, array, true));
+    RecordBatch::try_from_iter_with_nullable(nullable)
 }

@@ -21,6 +21,9 @@ COMPUTES = 0.3
 """Visits compute if they use this share of the CPU that others left to them, beyond the server's usual use. A visit
 that waits uses a few hundredths of it. A visit that computes uses nearly all of it."""
 
+MOSTLY = 0.5
+"""Visits fill the CPU if it was full in more than half of the steps in which they were inside."""
+
 NAMES = 16
 """If the visits have more names, they are judged together: a report that lists more is too long to read."""
 
@@ -55,9 +58,8 @@ def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
 
 def fill_cpu(seen: Seen, server: str, held: Held) -> bool:
     """Return whether the visits computed, and the server used its whole CPU for most of the time that they took."""
-    if not _computes(seen, server, held):
-        return False
-    return bool(_filled(seen, server, held).sum() > 0.5 * (_inside(seen, held) > 0.0).sum())
+    within = _inside(seen, held) > 0.0
+    return _computes(seen, server, held) and bool(_filled(seen, server, held).sum() > MOSTLY * within.sum())
 
 
 def _of_kind(seen: Seen, server: str, computing: bool) -> Held | None:
