@@ -15,9 +15,9 @@ from ledgers import shares
 from plans import made
 from tailrace import sim
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import tables, vlrt
+from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.ledger import bursts, retries, systems
-from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.ledger.recorded import NEVER, record
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.experiment import from_table
 
@@ -35,11 +35,30 @@ def beyond_by_server(
     folder: Path, workloads: dict[str, Any], *, compute: str = "2 ms", stalls: tuple[dict[str, Any], ...]
 ) -> Counter[str]:
     """The same, by the server that these workloads asked: web, or other, which shares nothing with it."""
+    _simulated(folder, workloads, compute=compute, stalls=stalls)
+    view = tables.look(Dataset.open(folder), 50_000_000)
+    slow = vlrt.find(view, None)
+    assert slow.clusters
+    recorded = record(view, slow)
+    assert recorded is not None
+    again = retries.repeated(view, recorded).visits
+    found = bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again).requests
+    return Counter(recorded.servers[number] for number in recorded.server[found].tolist())
+
+
+def _simulated(
+    folder: Path,
+    workloads: dict[str, Any],
+    *,
+    stalls: tuple[dict[str, Any], ...],
+    compute: str = "2 ms",
+    duration: str = "20 s",
+) -> None:
     tier = {"kind": "sync", "workers": 40, "backlog": 64}
     others = {"other": tier} if len(workloads) > 1 else {}
     table = {
         "seed": 5,
-        "duration": "20 s",
+        "duration": duration,
         "ramp": "2 s",
         "tiers": {"web": tier, **others},
         "interactions": {"page": {"at": {name: {"compute": compute, "scv": 1.0} for name in ("web", *others)}}},
@@ -47,14 +66,6 @@ def beyond_by_server(
         "stalls": list(stalls),
     }
     sim.simulate(from_table(table), folder)
-    view = tables.look(Dataset.open(folder), 50_000_000)
-    slow = vlrt.find(view, None)
-    assert slow.clusters
-    recorded = record(view, slow)
-    assert recorded is not None
-    again = retries.repeated(view, recorded).visits
-    found = bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again)
-    return Counter(recorded.servers[number] for number in recorded.server[found].tolist())
 
 
 @pytest.mark.parametrize(
@@ -186,3 +197,34 @@ def test_clients_that_do_not_pause_are_no_burst(tmp_path: Path) -> None:
     run = made(table, tmp_path / "run")
     assert run.requests().select((pl.col("end") - pl.col("sent") > S).sum()).collect().item() > 1000
     assert "workload-burst" not in shares(run)
+
+
+@pytest.mark.parametrize(("high", "causes"), [(1100.0, {"workload-burst"}), (2600.0, {"unknown"})])
+def test_surges_are_the_cause_only_if_the_same_requests_would_not_be_slow_evenly(
+    high: float, causes: set[str], tmp_path: Path
+) -> None:
+    """A server that answers 500 requests a second gets 380 in the mean, or 880."""
+    users = {"kind": "modulated", "rates": [200.0, high], "stays": ["3 s", "1200 ms"], "interaction": "page"}
+    _simulated(tmp_path / "run", {"users": users}, stalls=(), duration="40 s")
+    assert {episode.cause for episode in diagnose(Dataset.open(tmp_path / "run")).episodes} == causes
+
+
+def test_requests_get_their_turn_when_fewer_than_usual_come() -> None:
+    usual, counts = np.full(10, 2.0), np.array([2, 6, 2, 2, 1, 0, 0, 2, 2, 2])
+    turns = bursts._turns(np.full(4, STEP_NS + 1), counts, usual)
+    assert (turns // STEP_NS).tolist() == [4, 5, 5, 6]
+
+
+def test_requests_that_get_no_turn_are_not_sent() -> None:
+    turns = bursts._turns(np.array([1, 2, 3]), np.array([5, 2, 1]), np.full(3, 2.0))
+    assert (turns // STEP_NS)[0] == 2
+    assert (turns[1:] == NEVER).all()
+
+
+def test_the_time_before_an_overload_that_lasts_until_the_end_is_calm(tmp_path: Path) -> None:
+    users = {"kind": "poisson", "rate": 300.0, "interaction": "page"}
+    stop = {"kind": "freeze", "place": "web", "at": "2.5 s", "for": "60 s"}
+    _simulated(tmp_path / "run", {"users": users}, stalls=(stop,), duration="60 s")
+    calm = vlrt.find(tables.look(Dataset.open(tmp_path / "run"), 50_000_000), None).calm
+    assert len(calm) == 1
+    assert 1 * S <= calm[0, 1] - calm[0, 0] < 2.5 * S

@@ -66,6 +66,18 @@ def test_what_keeps_up_an_overload_is_reported_beside_what_began_it(table: Table
     assert without.vlrt <= (1.0 - least) * found.vlrt, "the simulation without them says the same"
 
 
+def test_an_overload_that_only_hedges_make_is_theirs(tmp_path: Path) -> None:
+    """The server uses nine tenths of its CPU, so that its queue is long by chance now and then. Then clients send their
+    requests twice, and it never catches up."""
+    table = stopped("2.4 ms", rate=375, hedge="60 ms") | {"stalls": []}
+    found = diagnose(made(table, tmp_path / "run"))
+    assert {row.cause for row in found.summary} == {"retries"}
+    assert found.vlrt > 1000
+    assert "clients sent requests again that were slow, which kept app overloaded" in " ".join(found.answer)
+    alone = table["workloads"]["users"] | {"hedge": "0 ns"}
+    assert diagnose(made(table | {"workloads": {"users": alone}}, tmp_path / "without")).vlrt == 0
+
+
 def test_without_retries_only_the_stop_is_charged(tmp_path: Path) -> None:
     found = diagnose(made(impatient("2.4 ms", retries=0), tmp_path / "run"))
     assert {row.cause for row in found.summary} == {"freeze"}

@@ -48,7 +48,7 @@ def test_several_causes_are_reported_without_small_shares(stopped: Replayed) -> 
     one = replace(stopped, recorded=100, replayed=100, shares=shares)
     assert shown(one).sentence == (
         "Without what batch took of the CPU of app, 100 of 100 very long requests would not have happened (100 %); "
-        "without the requests beyond the usual number, 90 (90 %); the replay reproduced the recording within 1 %."
+        "without the bursts of requests, 90 (90 %); the replay reproduced the recording within 1 %."
     )
     assert [(line.cause, line.share, line.vlrt_without) for line in shown(one).lines] == [
         ("neighbour", 0.5, 0),

@@ -71,6 +71,26 @@ def test_a_policy_is_repeated_if_the_recorded_choices_agree_with_it(policy: str,
     assert repeated(run, wrong) == (RECORDED,)
 
 
+def test_when_a_call_chose_that_waited_for_a_connection_is_not_known(tmp_path: Path) -> None:
+    """Batches hold the few workers of both databases. So the pools of the web servers, one for both databases each, are
+    full, and calls that have chosen wait for a connection."""
+    table = balanced("current_load", rate=187)
+    table["tiers"]["web"] |= {"count": 2, "workers": 93}
+    table["tiers"]["web"]["calls"]["db"] |= {"pool": 60, "pool_per": [], "kept": True}
+    table["tiers"]["db"] |= {"count": 2, "workers": 9, "backlog": 128}
+    table["nodes"] = {"db": {"cores": 1}}
+    for name, tier in (("page", "web"), ("select", "db")):
+        table["interactions"][name]["at"][tier] |= {"compute": "4 ms", "scv": 1.0}
+    table["interactions"] |= {
+        "hold": {"at": {"web": {"compute": "0.1 ms", "calls": {"long": 1}}}},
+        "long": {"at": {"db": {"compute": "0.5 ms", "wait": "700 ms"}}},
+    }
+    holds = {"kind": "batch", "size": 82, "every": "4 s", "first": "3 s", "interaction": "hold"}
+    run = made(table | {"workloads": table["workloads"] | {"holds": holds}, "stalls": []}, tmp_path / "run")
+    assert repeated(run, "current_load") == ("current_load",) * 2
+    assert repeated(run, "total_request") == (RECORDED,) * 2
+
+
 def test_a_stall_is_the_cause_of_what_the_policy_did_during_it(tmp_path: Path) -> None:
     """While one database stands still, the policy sends most calls to it, and its workers, accept queue and callers
     fill. If the replay without the stall kept these choices, the database would still be overloaded."""

@@ -31,7 +31,7 @@ from tailrace.diagnosis.words import count, duration, listing
 
 _LAST = {BALANCER: 1, OVERHEAD: 1, RETRIES: 2}
 """A balancer only makes more requests wait for a candidate that stalls, a server that is slower the more it holds must
-be filled first, and requests that are sent again only keep up what something else began. So they come after the other
+be filled first, and requests that are sent again mostly keep up what something else began. So they come after the other
 causes."""
 ACTS = 0.01
 """In a step in which a line takes less than this share, it does not act."""
@@ -59,8 +59,8 @@ def explain(
     largest cause took capacity; without such a cause, it began where a queue rose first."""
     shares = [one for one in by_size(verdict) if is_told(one, verdict)] if verdict and verdict.reproduced else []
     charged = sum(one.vlrt for one in shares)
-    if shares and (shares[0].cause == RETRIES or shares[0].vlrt < cluster.vlrt - charged):
-        shares = []  # Something else began it, or most of it happens without all lines, too.
+    if shares and shares[0].vlrt < cluster.vlrt - charged:
+        shares = []  # Most of it happens without all lines, too.
     if not any(one.cause != UNKNOWN for one in shares) and lost.astray and lost.strayed >= lost.unplaced:
         return overflow, stall_of(overflow), _lost_on_the_way(cluster, lost)
     asked_again = bool(shares) and shares[0].cause == DNS
@@ -120,7 +120,6 @@ Acted = tuple[str, str | None]
 def by_cause(total: int, verdict: Replayed) -> Counter[Acted]:
     """Divide the requests of an episode among causes by their shares; the rest is unknown (largest remainders)."""
     known = [one for one in by_size(verdict) if one.cause != UNKNOWN and is_told(one, verdict)]
-    known = known if {one.cause for one in known} - {RETRIES} else []
     wanted = {_acted(one): one.vlrt / verdict.recorded * total for all_ in known for one in at_servers(all_, verdict)}
     rest = max(total - sum(wanted.values()), 0.0)
     # A rest this small is within the error of the replay.

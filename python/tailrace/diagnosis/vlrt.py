@@ -255,7 +255,8 @@ def _is_echo(returns: NDArray[np.int64], first: Cluster, later: Cluster) -> bool
 def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Spans:
     """Return all time except the life of each cluster, with a margin of 2 s before and after it. The margin covers the
     stall before its requests were sent and the backlog after the last of them was answered. The margin is shorter where
-    2 s would leave less than a tenth of the recording."""
+    2 s would leave less than a tenth of the recording. If less than a tenth is left even so, a second of
+    it suffices, such as the time before an overload that lasts until the end. Without that second, all time counts."""
     # The load after the last request was sent is not usual: the servers only answer what they already have.
     until = int(view.sent[-1]) if len(view.sent) else view.end
     whole = complement(view.idle, view.begin, until)
@@ -265,7 +266,7 @@ def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Span
         calm = without(whole, spans([(a - margin, b + margin) for a, b in lives]))
         if length(calm) * 10 >= length(whole):
             return calm
-    return whole
+    return calm if length(calm) >= SECOND else whole
 
 
 def histogram(response: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -373,6 +373,15 @@ fn choices_agree_with_the_policy_that_made_them() {
     };
     assert_eq!(share(&Policy::LeastConnections, &avoids), 1.0);
     assert!(share(&Policy::TotalRequest, &avoids) < 0.6);
+    assert_eq!(share(&Policy::CurrentLoad, &avoids), 1.0);
+    // Some choices are recorded in another order than that in which they were made.
+    let mut others = avoids;
+    for at in [60, 80, 100] {
+        assert_eq!(others[at].candidate, 0);
+        others[at].candidate = 1;
+    }
+    let found = Agreement::with(&Policy::CurrentLoad, 2, &others);
+    assert_eq!(found.choices - found.agreed, 2); // at one, both had as many
     let in_turn = calls(&balanced(false));
     assert_eq!(share(&Policy::TotalRequest, &in_turn), 1.0);
     let mut begun_before = in_turn;

@@ -146,8 +146,11 @@ impl Balancer {
     }
 
     /// A candidate had the lowest value, although it was not counted so: where counting began, the
-    /// values were not known.
+    /// values that only grow were not known. Those of `CurrentLoad` are the calls that are out.
     pub fn was_lowest(&mut self, candidate: usize) {
+        if matches!(self.policy, Policy::CurrentLoad) {
+            return;
+        }
         let values = self.candidates.iter().map(|c| c.value);
         self.candidates[candidate].value = values.fold(f64::INFINITY, f64::min);
     }

@@ -1,9 +1,10 @@
 """A burst holds requests beyond the usual number: more than chance makes of the usual rate (a cumulative sum, Page
-1954)."""
+1954). Without the burst, the same requests come no faster than usual. So a system that is overloaded at its mean rate
+has no burst as its cause."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from math import log
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger import silences, systems
-from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.units import SECOND
@@ -20,7 +21,7 @@ from tailrace.units import SECOND
 Mask = NDArray[np.bool_]
 
 CAUSE = "workload-burst"
-SAYS = "the requests beyond the usual number"
+SAYS = "the bursts of requests"
 PLAIN = "more requests came at once than {place} can serve"
 DRIFT = 1.1
 """A rate a tenth above the usual one is normal, because rates change by as much from one minute to the next."""
@@ -43,7 +44,30 @@ LULLS = tuple(2**k for k in range(7))
 """These are lengths of lulls in steps, from 10 to 640 ms: those of the stalls that hold requests back."""
 
 
-def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
+@dataclass(frozen=True)
+class Beyond:
+    """These requests came beyond the usual number."""
+
+    requests: Times
+    turns: Times
+    """Each of them would have been sent then if requests had come no faster than usual. It is `NEVER` where its turn
+    did not come while the recording lasted, and for clients that send when they get an answer."""
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[Times, Times]]) -> Beyond:
+        """A request that is beyond several usual numbers waits for the last of its turns."""
+        found = [(np.empty(0, dtype=np.int64),) * 2, *parts]
+        requests, turns = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((turns, requests))
+        last = np.append(np.diff(requests[order]) > 0, True)[: len(order)]
+        return cls(requests[order][last], turns[order][last])
+
+    def without(self, some: Times) -> Beyond:
+        kept = ~np.isin(self.requests, some)
+        return Beyond(self.requests[kept], self.turns[kept])
+
+
+def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Beyond:
     """Return the visits that are requests of clients beyond the usual number. `calm` says which steps are calm. Visits
     that were `repeated` do not count, because they came only because others were slow. Connections on which a client
     sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it."""
@@ -51,18 +75,23 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Times:
     numbers, requests = np.unique(system[recorded.asked], return_counts=True)
     enough = numbers[requests >= FEWEST_HEAVY].tolist()
     found = (_of_system(recorded, calm, repeated, system == number) for number in enough)
-    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    return Beyond.of(chain.from_iterable(found))
 
 
-def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Times:
-    """Return the same of one system. `mine` are its visits."""
+def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Iterator[tuple[Times, Times]]:
+    """Yield such visits of one system, and their turns. `mine` are its visits. Heavy requests get no turn:
+    without the burst they are not sent."""
     asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
     roots = _others(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
-    parts = chain(((roots, FEWEST),), ((part, FEWEST_HEAVY) for part in _heavy(recorded, calm, roots)))
-    found = (_beyond(recorded, calm, part, clients, least) for part, least in parts)
-    return np.unique(np.concatenate(list(found)))
+    counts, usual = _numbers(recorded, calm, roots, clients)
+    found = _beyond(recorded.sent[roots], counts, usual, FEWEST)
+    turns = _turns(recorded.sent[roots[found]], counts, usual)
+    yield roots[found], np.where(recorded.follows[roots[found]] < 0, turns, NEVER)
+    for part in _heavy(recorded, calm, roots):
+        heavy = part[_beyond(recorded.sent[part], *_numbers(recorded, calm, part, clients), FEWEST_HEAVY)]
+        yield heavy, np.full(len(heavy), NEVER)
 
 
 @dataclass(frozen=True)
@@ -128,8 +157,8 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     yield from (roots[order[begin:end]] for begin, end in zip(first.tolist(), last.tolist(), strict=True))
 
 
-def _beyond(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients, least: int) -> Times:
-    """Return which of these requests, in the order in which they were sent, came beyond their usual number."""
+def _numbers(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients) -> tuple[Times, Shares]:
+    """Return the number of these requests in each step, and their usual number."""
     sent, steps = recorded.sent[roots], len(clients.pausing)
     counts, after_pause = (
         np.bincount(recorded.steps.at(times), minlength=len(recorded.steps))[:steps]
@@ -137,12 +166,17 @@ def _beyond(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients, lea
     )
     its = calm[:steps]
     usual = _rate(its, counts - after_pause, np.ones(steps)) + _rate(its, after_pause, clients.pausing) * clients.ready
+    return counts, usual
+
+
+def _beyond(sent: Times, counts: Times, usual: Shares, least: int) -> Times:
+    """Return which of the requests that were sent then, in this order, came beyond their usual number."""
     found = [
-        roots[first + _without_turn(sent[first:last], usual)]
+        first + _without_turn(sent[first:last], usual)
         for begin, end in _stretches(counts, usual, least)
         for first, last in [np.searchsorted(sent, (begin * STEP_NS, end * STEP_NS)).tolist()]
     ]
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
 
 def _rate(calm: Mask, counts: Times, by: Shares) -> float:
@@ -209,3 +243,20 @@ def _without_turn(sent: Times, usual: Shares) -> Times:
         else:
             found.append(i)
     return np.array(found, dtype=np.int64)
+
+
+def _turns(sent: Times, counts: Times, usual: Shares) -> Times:
+    """Return when the turn of each of these requests comes if they fill up, in their order, what the others leave of
+    the usual number. `sent` is when they were sent, and `counts` is the number of all requests of each step."""
+    mine = np.bincount(sent // STEP_NS, minlength=len(counts))
+    turns = np.full(len(sent), NEVER)
+    waiting, sent_on, spare = 0, 0, 0.0
+    for step, (came, left) in enumerate(zip(mine.tolist(), (usual - (counts - mine)).tolist(), strict=True)):
+        waiting += came
+        spare = spare + left if waiting else 0.0
+        number = min(int(max(spare, 0.0)), waiting)
+        if number:
+            turns[sent_on : sent_on + number] = step * STEP_NS + (np.arange(number) + 1) * STEP_NS // (number + 1)
+            waiting, sent_on, spare = waiting - number, sent_on + number, spare - number
+    late: Times = np.maximum(turns, sent)
+    return late

@@ -94,8 +94,10 @@ def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, w
     at = np.full(len(recorded.servers), NONE, dtype=np.uint32)
     at[servers] = np.arange(len(servers))
     sent, chosen = recorded.sent[calls], at[recorded.server[calls]]
-    # A call that was held by another candidate chose that one first.
-    ready = np.where(waited.held[calls] == NONE, waited.ready[calls], NEVER)
+    # A call that was held by another candidate chose that one first. When a call chose that waited for a connection is
+    # not known exactly.
+    known = (waited.held[calls] == NONE) & (waited.ready[calls] >= sent)
+    ready = np.where(known, waited.ready[calls], NEVER)
     # A balancer counts a call until the answer is back.
     back = recorded.departure[calls] + way_ns(recorded, calls)
     count, agreed, by_chance = agreement(policy, len(servers), chosen, ready, sent, back, recorded.bytes[calls])

@@ -34,6 +34,8 @@ class Removable:
     account: Account
     of_clients: Mapping[Line, Times]
     """These requests are the bursts and the retries."""
+    turns: Times
+    """Without the burst, each of its requests is sent then."""
     of_holders: Mapping[Line, Times]
     """These requests held the places of a line."""
     still_slow: Mapping[Line, Times]
@@ -52,19 +54,30 @@ class Removable:
     def of(cls, seen: Seen, account: Account) -> Removable:
         recorded = account.recorded
         again = account.repeated
-        beyond = bursts.beyond(recorded, seen.calm, again.visits)
+        came = bursts.beyond(recorded, seen.calm, again.visits)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         still_slow = {
-            line: _slow_without(recorded, line[0], visits[line], beyond, seen.slow.threshold_ns) for line in of_holders
+            line: _slow_without(recorded, line[0], visits[line], came.requests, seen.slow.threshold_ns)
+            for line in of_holders
         }
-        batch = np.intersect1d(_union(still_slow.values()), beyond)
+        batch = np.intersect1d(_union(still_slow.values()), came.requests)
         waiting = (slow for line, slow in still_slow.items() if line[0] != own_work.CAUSE)
         slow_alone = np.intersect1d(_union(waiting), batch)
         # A request that held places belongs to that line, however many of its kind came.
-        beyond = np.setdiff1d(beyond, _union(of_holders.values()))
-        of_clients = {(BURST, ""): beyond, (RETRIES, ""): again.visits}
-        return cls(account, of_clients, of_holders, still_slow, batch, slow_alone, again.first, seen.slow.threshold_ns)
+        burst = came.without(_union(of_holders.values()))
+        of_clients = {(BURST, ""): burst.requests, (RETRIES, ""): again.visits}
+        return cls(
+            account,
+            of_clients,
+            burst.turns,
+            of_holders,
+            still_slow,
+            batch,
+            slow_alone,
+            again.first,
+            seen.slow.threshold_ns,
+        )
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
@@ -128,12 +141,11 @@ class Trial:
         self._not_before = not_before
         self._sent = account.recorded.sent[visits]
         self._asked = account.recorded.parent[visits] < 0
-        self._requests = {
-            line: at[at >= 0]
-            for line, of in (*removable.of_clients.items(), *removable.of_holders.items())
-            for at in [self._places(of)]
-        }
-        again, before = self._places(removable.of_clients[RETRIES, ""]), self._places(removable.first_attempts)
+        lines = {**removable.of_clients, **removable.of_holders}
+        places = {line: self._places(requests) for line, requests in lines.items()}
+        self._requests = {line: at[at >= 0] for line, at in places.items()}
+        self._turns = removable.turns[places[BURST, ""] >= 0]
+        again, before = places[RETRIES, ""], self._places(removable.first_attempts)
         self._again, self._before = again[again >= 0], before[again >= 0]
         self._delays = {
             line: self._only(loss.delays) for line, loss in account.losses.items() if loss.delays is not None
@@ -190,7 +202,7 @@ class Trial:
         earlier = sent < self._not_before
         sent[earlier] = self._removable.account.recorded.arrival[self.visits[earlier]]
         for line in without & self._requests.keys():
-            sent[self._requests[line]] = NEVER
+            sent[self._requests[line]] = self._turns if line[0] == BURST else NEVER
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
         left = [*self._pauses, *(one for line, one in self._delays.items() if line not in without)]
         held_up = delays.held_up(len(sent), left) if left else ()
