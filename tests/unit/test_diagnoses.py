@@ -102,7 +102,7 @@ def test_the_command_says_what_it_finds(tmp_path: Path) -> None:
     words = ["reproduce", "--all", "--diagnose", "--experiments", str(tmp_path), "-o", str(tmp_path / "out"), "-j", "1"]
     text = CliRunner().invoke(app, words).stdout
     assert "neighbour 100 %" in text
-    assert "the paper names neighbour at web, reported for 100 %; without that, 100 % are gone: finds it" in text
+    assert "neighbour at web, the reported origin of 100 %; without that, 100 % are gone: finds it" in text
     assert "diagnosis @ calm: no request was very slow" in text
     as_json = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert as_json["summary"]["diagnoses_held"] == 1

@@ -86,7 +86,8 @@ def test_a_package_says_what_made_it_and_what_it_holds(tmp_path: Path, monkeypat
     }
     assert set(manifest["files"]) == {"one.html", "one.json", "two.html", "two.json", "summary.md"}
     assert "no Chromium was found" in manifest["skipped"]["one.pdf"]
-    assert manifest["figures"]["two figure-1"]["seeds"] == [1]
+    assert manifest["figures"]["two figure-1"]["replications"] == [1]
+    assert manifest["figures"]["two figure-1"]["first_seed"] == 1
     assert manifest["figures"]["two figure-1"]["diagnosed"] == 1
     assert set(manifest["figures"]["two figure-1"]["files"]) == {"expected.toml", "experiment.toml"}
     assert {"python", "polars", "tailrace"} <= set(manifest["versions"])
@@ -160,6 +161,20 @@ def test_replications_can_be_limited(tmp_path: Path) -> None:
     assert counts == {None: (3,), 2: (2,), 9: (3,)}
     text = page.html(reproduce(find(shelf, "one"), tmp_path / "out", workers=1, at_most=2))
     assert "tailrace reproduce one figure-1 --at-most 2<" in text
+
+
+def test_a_figure_runs_again_with_other_seeds(tmp_path: Path) -> None:
+    shelf = papers(tmp_path / "experiments")
+    own, other = (
+        reproduce(find(shelf, "one"), tmp_path / "out", seeds=2, workers=1, first_seed=first) for first in (None, 7)
+    )
+    [first], [second] = own.outcomes, other.outcomes
+    assert (first.first_seed, second.first_seed) == (1, 7)
+    assert first.cell("rate", "r").ours != second.cell("rate", "r").ours
+    assert "tailrace reproduce one figure-1 --seeds 2 --first-seed 7<" in page.html(other)
+    file = shelf / "one/figure-1/experiment.toml"
+    file.write_text(tomli_w.dumps({**SMALL, "seed": 7}))
+    assert reproduce(find(shelf, "one"), tmp_path / "out", seeds=2, workers=1).outcomes[0].cells == second.cells
 
 
 def test_the_citation_states_the_version() -> None:

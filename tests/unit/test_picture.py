@@ -11,6 +11,7 @@ from doors import run_folder, told
 from tailrace import experiment
 from tailrace.experiment.layout import topology
 from tailrace.report import picture
+from tailrace.reproduce.names import of_papers
 from tailrace.topology import Call, Server, Topology
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,13 @@ def test_an_experiment_shows_servers_queues_pools_and_machines() -> None:
         "beside bursty-db",
         "on app-node, 1 core",
     ):
+        assert line in shown, line
+
+
+def test_servers_have_the_names_of_the_papers_beside_their_own() -> None:
+    found = experiment.read(ROOT / "experiments/rpc-vs-async/base/system.toml")
+    shown = words(picture.svg(topology(found), "system", of_papers(found)))
+    for line in ("Apache (web)", "Tomcat (app)", "MySQL (db)", "pool of 50 to Tomcat", "bursty-db", "beside Tomcat"):
         assert line in shown, line
 
 

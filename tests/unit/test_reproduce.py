@@ -236,8 +236,8 @@ def test_the_page_draws_each_system_once(tmp_path: Path) -> None:
     two_loads(tmp_path / "p" / "figure-1")
     two_loads(tmp_path / "p" / "figure-2", **{"set": {"tiers.web.workers": 7}})
     one, two = reproduce(find(tmp_path, "p"), tmp_path / "out", seeds=1).outcomes
-    assert [names for names, _ in one.systems] == ["low, high"]
-    assert [names for names, _ in two.systems] == ["low", "high"]
+    assert [system.runs for system in one.systems] == ["low, high"]
+    assert [system.runs for system in two.systems] == ["low", "high"]
     text = page.html(reproduce(find(tmp_path, "p", "2"), tmp_path / "out", seeds=1))
     assert text.count('class="topology"') == 2
     assert ">7 workers</text>" in text

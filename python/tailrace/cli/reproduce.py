@@ -24,6 +24,7 @@ EPILOG = (
     "Examples:\n\n`tailrace reproduce --list`\n\n`tailrace reproduce rpc-vs-async figure-1`\n\n"
     "`tailrace reproduce balancers table-I --seeds 10 --json | jq .summary`\n\n"
     "`tailrace reproduce lightning figure-10 --diagnose`\n\n"
+    "`tailrace reproduce lightning figure-10 --seeds 1 --first-seed 901`\n\n"
     "`tailrace reproduce rpc-vs-async figure-7 --engine testbed`"
 )
 
@@ -46,6 +47,15 @@ Knobs = Annotated[
     bool,
     typer.Option(
         "--knobs", help="Change each number that the paper does not give by a quarter, and show which claims change."
+    ),
+]
+FirstSeed = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=2**62,
+        metavar="N",
+        help="Seed of each run's first replication; further ones have the next seeds. Default: the experiment's, 1.",
     ),
 ]
 
@@ -82,6 +92,7 @@ def reproduce(
         int | None, typer.Option(min=1, metavar="N", help="Replications of each run. Default: each figure's own.")
     ] = None,
     at_most: Annotated[int | None, typer.Option(min=1, metavar="N", help="Replications of each run at most.")] = None,
+    first_seed: FirstSeed = None,
     jobs: Jobs = None,
     experiments: Experiments = Path("experiments"),
     out: Annotated[
@@ -102,7 +113,7 @@ def reproduce(
         return
     entries = _named(experiments, paper, figure, every)
     if knobs:
-        _vary(entries, out, Seeds(seeds, at_most), jobs, quiet)
+        _vary(entries, out, Seeds(seeds, at_most, first_seed), jobs, quiet)
         return
     served = engine == Engine.TESTBED.value
     cluster = None if served or engine == Engine.SIM.value else cluster_of(engine)
@@ -113,7 +124,7 @@ def reproduce(
     with progress("Running" if served else "Simulating", quiet, of_bytes=False) as step:
         testbed = TESTBED if served else None
         count = diagnosed if diagnose else 0
-        made = reproduce_all(entries, out, seeds, jobs, step, testbed, count, at_most, cluster)
+        made = reproduce_all(entries, out, seeds, jobs, step, testbed, count, at_most, cluster, first_seed)
     if package:
         _package(made, out, time.monotonic() - began, known)
     else:
@@ -214,7 +225,7 @@ def _told(one: Diagnosed) -> str:
     if not one.vlrt:
         return f"diagnosis @ {one.run}: no request was very slow"
     named = f"; the paper names {' or '.join(one.cause)}" if one.cause else ""
-    named += f" at {one.origin}, reported for {format_share(one.share(one.at_origin))}" if one.origin else ""
+    named += f" at {one.origin}, the reported origin of {format_share(one.share(one.at_origin))}" if one.origin else ""
     named += f"; without that, {one.gone_share} are gone" if one.gone_share else ""
     verdict = {"holds": "finds it", "fails": "does not find it", None: "no claim"}[one.verdict]
     right = format_share(one.share(one.right))

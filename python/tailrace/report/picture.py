@@ -5,8 +5,9 @@ queues and their calls, and who calls whom. Names may come from strangers, so al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from markupsafe import escape
 
@@ -20,6 +21,7 @@ CHARACTERS = 31
 """As many letters of 12 pixels fit into a box."""
 ROWS_MAX, COLUMNS_MAX = 24, 24
 """More servers of a tier are counted and not drawn, and so are more tiers."""
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 BESIDE_MAX = 3
 """So many other servers of a machine are named."""
 STYLE = (
@@ -45,15 +47,15 @@ class _Box:
         return self.y + self.height // 2
 
 
-def svg(topology: Topology, title: str) -> str:
-    """Equal topologies give equal text."""
+def svg(topology: Topology, title: str, names: Mapping[str, str] = NO_NAMES) -> str:
+    """Equal topologies give equal text. Servers are called by these `names`, with their own in brackets."""
     columns = _columns(topology)
     boxes: dict[str, _Box] = {}
     heights, notes = [], []
     for number, servers in enumerate(columns[:COLUMNS_MAX]):
         x, y = EDGE + number * (WIDTH + GAP_X), EDGE + 2 * LINE
         for server in servers[:ROWS_MAX]:
-            box = _Box(server, x, y, (*_lines(server, topology), *_pools(topology, server.name)))
+            box = _Box(server, x, y, (*_lines(server, topology, names), *_pools(topology, server.name, names)))
             boxes.setdefault(server.name, box)
             y += box.height + GAP_Y
         if len(servers) > ROWS_MAX:
@@ -85,8 +87,8 @@ def _columns(topology: Topology) -> list[list[Server]]:
     return [tiers[tier] for tier in sorted(tiers)]
 
 
-def _lines(server: Server, topology: Topology) -> Iterator[str]:
-    yield server.name
+def _lines(server: Server, topology: Topology, names: Mapping[str, str]) -> Iterator[str]:
+    yield f"{names[server.name]} ({server.name})" if server.name in names else server.name
     workers = f"{server.workers:,} workers" if server.workers else ""
     about = ", ".join(filter(None, ("asynchronous" if server.kind == "async" else "", workers)))
     if about:
@@ -98,7 +100,8 @@ def _lines(server: Server, topology: Topology) -> Iterator[str]:
     node = topology.node_of(server.name)
     if node:
         yield f"on {node.name}" + (f", {count(node.cores, 'core')}" if node.cores else "")
-    beside = [other.name for other in topology.servers_on(node.name) if other.name != server.name] if node else []
+    around = topology.servers_on(node.name) if node else ()
+    beside = [names.get(other.name, other.name) for other in around if other.name != server.name]
     if beside:
         more = f" and {len(beside) - BESIDE_MAX:,} more" if len(beside) > BESIDE_MAX else ""
         yield f"beside {', '.join(beside[:BESIDE_MAX])}{more}"
@@ -107,7 +110,7 @@ def _lines(server: Server, topology: Topology) -> Iterator[str]:
         yield f"balances by {balancers[-1].policy or 'an unknown policy'}"
 
 
-def _pools(topology: Topology, server: str) -> Iterator[str]:
+def _pools(topology: Topology, server: str, shown: Mapping[str, str]) -> Iterator[str]:
     """The pools of a caller, in one line for callees with equal ones."""
     sizes: dict[str, Counter[int]] = {}
     for pool in topology.pools_of(server):
@@ -118,7 +121,7 @@ def _pools(topology: Topology, server: str) -> Iterator[str]:
         words = ", ".join(f"{n} pools of {size:,}" if n > 1 else f"pool of {size:,}" for size, n in found.items())
         callees.setdefault(words, []).append(callee)
     for words, names in callees.items():
-        yield f"{words} to {names[0] if len(names) == 1 else f'each of {len(names):,}'}"
+        yield f"{words} to {shown.get(names[0], names[0]) if len(names) == 1 else f'each of {len(names):,}'}"
 
 
 def _calls(topology: Topology, boxes: dict[str, _Box]) -> Iterator[str]:

@@ -27,20 +27,27 @@ from tailrace.units import SECOND
 
 @dataclass(frozen=True)
 class Seeds:
-    """How many replications a run gets: `count` instead of the figure's own number, and at `most`."""
+    """How many replications a run gets: `count` instead of the figure's own number, and at `most`. The first has the
+    seed `first` instead of the experiment's own, and each further one the next seed."""
 
     count: int | None = None
     most: int | None = None
+    first: int | None = None
 
     def of(self, own: int) -> int:
         count = self.count or own
         return count if self.most is None else min(count, self.most)
 
+    def give(self, experiment: Experiment, number: int) -> Experiment:
+        """The replication `number`, counted from 0."""
+        first = experiment.seed if self.first is None else self.first
+        return experiment.model_copy(update={"seed": first + number})
+
     @property
     def options(self) -> str:
         """As the command line takes them."""
-        found = {"--seeds": self.count, "--at-most": self.most}
-        return "".join(f" {name} {count}" for name, count in found.items() if count)
+        found = {"--seeds": self.count, "--at-most": self.most, "--first-seed": self.first}
+        return "".join(f" {name} {count}" for name, count in found.items() if count is not None)
 
 
 DIAGNOSED = 120 * SECOND
@@ -84,6 +91,15 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class System:
+    runs: str
+    """Their names."""
+    topology: Topology
+    servers: dict[str, str]
+    """The papers' names of its servers."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """One figure or table."""
 
@@ -99,8 +115,10 @@ class Outcome:
     """One for each panel."""
     diagnoses: tuple[Diagnosed, ...] = ()
     """One for each run, if they were requested."""
-    systems: tuple[tuple[str, Topology], ...] = ()
+    systems: tuple[System, ...] = ()
     """The topologies of its runs, each once, with the names of the runs."""
+    first_seed: int = 1
+    """The lowest seed of its runs."""
 
     @property
     def diagnosed(self) -> int:
@@ -139,10 +157,11 @@ def plan(entry: Entry, expected: Expected, runs: Runs, seeds: Seeds, diagnosed: 
         count = seeds.of(run.seeds or expected.seeds)
         for number in range(count):
             asked = [*values, *shapes, *(_timelines(expected, run.name) if number == 0 else ())]
-            jobs.setdefault(run.name, []).append(runs.ask(_seeded(experiment, number), asked))
+            jobs.setdefault(run.name, []).append(runs.ask(seeds.give(experiment, number), asked))
         part = experiment.model_copy(update={"duration": _diagnosed(experiment)})
         for number in range(min(count, diagnosed)):
-            judged.setdefault(run.name, []).append(runs.ask(_seeded(part, number), [diagnosis(expected.cause_of(run))]))
+            asked = [diagnosis(expected.cause_of(run))]
+            judged.setdefault(run.name, []).append(runs.ask(seeds.give(part, number), asked))
     return Plan(entry, expected, jobs, seeds, judged)
 
 
@@ -152,10 +171,6 @@ def _diagnosed(experiment: Experiment) -> int:
     per_second = sum(load.clients * (1 + len(load.embedded)) / load.think * SECOND for load in closed)
     longest = min(experiment.duration, DIAGNOSED)
     return min(longest, round(DIAGNOSED_REQUESTS / per_second * SECOND)) if per_second else longest
-
-
-def _seeded(experiment: Experiment, number: int) -> Experiment:
-    return experiment.model_copy(update={"seed": experiment.seed + number})
 
 
 def _question(value: Value) -> Question:
@@ -203,19 +218,20 @@ def outcome(plan: Plan) -> Outcome:
             summed(expected, run, plan.diagnosed[run.name]) for run in expected.runs if run.name in plan.diagnosed
         ),
         systems=_systems(jobs),
+        first_seed=min(job.experiment.seed for found in jobs.values() for job in found),
     )
 
 
-def _systems(jobs: Jobs) -> tuple[tuple[str, Topology], ...]:
-    systems: list[tuple[list[str], Topology]] = []
+def _systems(jobs: Jobs) -> tuple[System, ...]:
+    systems: list[tuple[list[str], Topology, dict[str, str]]] = []
     for run, found in jobs.items():
-        known = topology(found[0].experiment)
-        runs = next((runs for runs, other in systems if other == known), None)
+        known, servers = topology(found[0].experiment), names.of_papers(found[0].experiment)
+        runs = next((runs for runs, *other in systems if other == [known, servers]), None)
         if runs is None:
-            systems.append(([run], known))
+            systems.append(([run], known, servers))
         else:
             runs.append(run)
-    return tuple((", ".join(runs), known) for runs, known in systems)
+    return tuple(System(", ".join(runs), known, servers) for runs, known, servers in systems)
 
 
 def _replications(expected: Expected, jobs: Jobs) -> dict[tuple[str, str], list[float]]:

@@ -77,7 +77,8 @@ def _made_of(made: Reproduction) -> dict[str, Any]:
     return {
         "figures": {
             f"{outcome.entry.paper} {outcome.entry.name}": {
-                "seeds": list(outcome.seeds),
+                "replications": list(outcome.seeds),
+                "first_seed": outcome.first_seed,
                 "diagnosed": outcome.diagnosed,
                 "files": {path.name: sha256(path) for path in sorted(outcome.entry.folder.iterdir()) if path.is_file()},
             }

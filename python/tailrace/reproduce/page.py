@@ -125,7 +125,7 @@ def _figure(outcome: Outcome, sides: Sides | None, key: str, timelines: Timeline
         "diagnoses": tables.diagnoses(outcome),
         "diagnosed_seeds": outcome.diagnosed,
         "readme": markdown(outcome.entry, anchors),
-        "systems": [(names, Markup(picture.svg(known, names))) for names, known in outcome.systems],
+        "systems": [(one.runs, Markup(picture.svg(one.topology, one.runs, one.servers))) for one in outcome.systems],
         "commands": _commands(outcome, sides),
     }
 

@@ -123,10 +123,12 @@ def reproduce(
     diagnosed: int = 0,
     at_most: int | None = None,
     cluster: Workers | None = None,
+    first_seed: int | None = None,
 ) -> Reproduction:
     """Make the runs that are missing (kept in `out`/runs) and compare. A run gets as many replications as its figure
-    says, or `seeds`, and never more than `at_most`; so many of each run of the papers' own experiments are also
-    `diagnosed`. A `cluster`'s workers simulate instead of this machine.
+    says, or `seeds`, and never more than `at_most`; the first has `first_seed` instead of the experiment's own. So many
+    of each run of the papers' own experiments are also `diagnosed`. A `cluster`'s workers simulate instead of this
+    machine.
 
     With a testbed, figures with a scaled form are run by the simulator and then on real servers; `progress` starts
     again with the testbed. Raises UsageError if no figure has one.
@@ -134,7 +136,7 @@ def reproduce(
     papers = {entry.paper: entry.folder.parent for entry in entries}
     numbers = {paper: knobs.read(folder) for paper, folder in papers.items()}
     simulated, measured = Runs(out / "runs"), Runs(out / "runs", testbed or SIMULATOR)
-    counts = Seeds(seeds, at_most)
+    counts = Seeds(seeds, at_most, first_seed)
     plans = [plan(entry, entry.read(), simulated, counts, diagnosed) for entry in entries]
     forms = [scaled.read(entry.folder) if testbed else None for entry in entries]
     if testbed and not any(forms):
