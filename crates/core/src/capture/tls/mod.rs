@@ -172,6 +172,11 @@ impl Tls {
         let [kind, major, minor, high, low, ..] = packet.header;
         let header = [kind, major, minor, high, low];
         let whole = packet.prefix.len() as u64 == packet.len;
+        let shaken = match (self.is_shaking(side, packet.len), side) {
+            (false, _) => 0,
+            (true, Side::Client) => 1,
+            (true, Side::Server) => u64::MAX,
+        };
         let half = &mut self.halves[index(side)];
         half.closed = false;
         match kind {
@@ -187,7 +192,9 @@ impl Tls {
                 let sealed = half.sealed || self.is_13;
                 let opener = half.opener.as_mut().filter(|_| sealed);
                 let opened = match opener {
-                    Some(opener) if whole => opener.open(header, packet.prefix, &mut self.scratch),
+                    Some(opener) if whole => {
+                        opener.open(header, packet.prefix, shaken, &mut self.scratch)
+                    }
                     Some(opener) => {
                         opener.skip();
                         None
@@ -226,16 +233,20 @@ impl Tls {
         }
     }
 
-    /// A record of TLS 1.3 that is not application data, as far as its place and length show.
-    fn looks_like_handshake(&mut self, side: Side, len: u64) -> bool {
-        let first = !self.client_heard;
-        match side {
-            Side::Client => {
-                self.client_heard = true;
-                first && FINISHED.contains(&len) || len == ENCRYPTED_ALERT
+    /// Whether a record of TLS 1.3 is of the handshake, as far as its place and length show.
+    fn is_shaking(&self, side: Side, len: u64) -> bool {
+        !self.client_heard
+            && match side {
+                Side::Client => FINISHED.contains(&len),
+                Side::Server => len != ENCRYPTED_ALERT,
             }
-            Side::Server => first || len == ENCRYPTED_ALERT,
-        }
+    }
+
+    /// A closed record of TLS 1.3 that is not application data, as far as its place and length show.
+    fn looks_like_handshake(&mut self, side: Side, len: u64) -> bool {
+        let is_shaking = self.is_shaking(side, len);
+        self.client_heard |= side == Side::Client;
+        is_shaking || len == ENCRYPTED_ALERT
     }
 
     fn handshake(&mut self, message: &[u8], time: i64, out: Out<'_>) {
@@ -274,7 +285,7 @@ impl Tls {
                 .zip(secrets.handshake)
                 .zip(secrets.traffic)
             {
-                half.opener = Opener::of_secrets(suite, handshake.into_iter().chain(traffic));
+                half.opener = Opener::of_secrets(suite, handshake, traffic);
             }
         } else if let Some(openers) = secrets
             .master
