@@ -3,17 +3,19 @@
     python benches/read/bench.py [--scale 1.0] [--only spans] [--out benches/results/read.json]
 
 Each reading is a process of its own, and its CPU seconds are what the kernel accounts to it and to its children beyond
-those of a process that imports the same modules. Tailrace makes visits, requests, calls or samples. Its peers do less:
-DuckDB takes the same values out of the JSON or the lines and counts them. tshark prints the streams of HTTP/2 or the
-requests inside TLS, with the same key log. The library of protobuf (upb) decodes the messages and counts their spans.
-ring, which Tailrace decrypts with, opens records of the same lengths alone, if it was built: `cargo build --release
---manifest-path benches/read/aead-driver/Cargo.toml`.
+those of a process that imports the same modules. The times of imports vary. Readings are repeated until the error of
+their time is a tenth of it, and a time that is still too short gets no figure: read a larger file (`--scale`). Tailrace
+makes visits, requests, calls or samples. Its peers do less: DuckDB takes the same values out of the JSON or the lines
+and counts them. tshark prints the streams of HTTP/2 or the requests inside TLS, with the same key log. The library of
+protobuf (upb) decodes the messages and counts their spans. ring, which Tailrace decrypts with, opens records of the
+same lengths alone, if it was built: `cargo build --release --manifest-path benches/read/aead-driver/Cargo.toml`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -29,8 +31,11 @@ import files
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import machine
+import used
 
-RUNS = 3
+RUNS, RUNS_MAX = 3, 15
+ERROR = 0.1
+"""The largest error of a time, as a share of it."""
 KEYS = files.CAPTURES / "tls.keys"
 READ = "from pathlib import Path\nfrom tailrace.readers import accesslog, otlpmetrics, source, traces"
 DUCK = "import duckdb"
@@ -101,36 +106,70 @@ class Row:
     command: tuple[str, ...] = ()
 
 
-def cpu_seconds(*command: str) -> tuple[float, int]:
+@dataclass
+class Times:
+    """CPU seconds of whole processes, and of those that only import the same modules."""
+
+    whole: list[float]
+    bare: list[float]
+
+    @property
+    def read(self) -> float:
+        """What reading takes: the difference of the medians."""
+        return statistics.median(self.whole) - statistics.median(self.bare)
+
+    @property
+    def least(self) -> float:
+        return min(self.whole) - statistics.median(self.bare)
+
+    @property
+    def most(self) -> float:
+        return max(self.whole) - statistics.median(self.bare)
+
+    @property
+    def error(self) -> float:
+        """The standard error of a difference of means."""
+        return math.sqrt(sum(statistics.variance(each) / len(each) for each in (self.whole, self.bare)))
+
+    @property
+    def known(self) -> bool:
+        return self.error <= ERROR * self.read and self.least > 0
+
+
+def used_by(*command: str) -> tuple[float, float]:
     """CPU seconds and the most memory (MiB) of a process."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"it ended with {process.returncode}: {command}")
-    return used.ru_utime + used.ru_stime, used.ru_maxrss >> 10
+    _, took = used.run(list(command), errors=subprocess.DEVNULL)
+    return took["cpu_s"], took["peak_mb"] * 1e6 / 2**20
 
 
 def measure(row: Row) -> dict[str, Any]:
-    speeds, memory, size = list[float](), 0, row.path.stat().st_size / 1e6
+    times, memory, size = Times([], []), 0.0, row.path.stat().st_size / 1e6
     program = row.program.replace("PATH", repr(str(row.path)))
-    for _ in range(RUNS):
-        bare = 0.0
-        if row.command:
-            whole, most = cpu_seconds(*row.command)
-        else:
-            bare, _ = cpu_seconds(sys.executable, "-c", row.imports)
-            whole, most = cpu_seconds(sys.executable, "-c", f"{row.imports}\n{program}")
-        speeds.append(size / max(whole - bare, 0.001))
+    command = row.command or (sys.executable, "-c", f"{row.imports}\n{program}")
+    while len(times.whole) < RUNS or not (times.known or len(times.whole) == RUNS_MAX):
+        times.bare.append(0.0 if row.command else used_by(sys.executable, "-c", row.imports)[0])
+        whole, most = used_by(*command)
+        times.whole.append(whole)
         memory = max(memory, most)
     return {
         "file": row.form,
         "reader": row.name,
         "MB": round(size),
-        "MB per CPU second": round(statistics.median(speeds), 1),
-        "least": round(min(speeds), 1),
-        "most": round(max(speeds), 1),
-        "MiB": memory,
+        "runs": len(times.whole),
+        **_speeds(times, size),
+        "MiB": round(memory),
+    }
+
+
+def _speeds(times: Times, size: float) -> dict[str, Any]:
+    """In MB a CPU second; none, if reading takes too short a time to be told from the noise of imports."""
+    if not times.known:
+        why = f"reading took {times.read:.3f} s with an error of {times.error:.3f} s; a larger --scale is needed"
+        return {"MB per CPU second": None, "why": why}
+    return {
+        "MB per CPU second": round(size / times.read, 1),
+        "least": round(size / times.most, 1),
+        "most": round(size / times.least, 1),
     }
 
 

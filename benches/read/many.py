@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -26,6 +23,7 @@ import files
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import machine
+import used
 
 BATCHES = 400
 SPREAD = 2_654_435_761
@@ -60,16 +58,12 @@ def write(path: Path, gigabytes: float, *, one_trace: bool) -> int:
 
 def measured(path: Path, size: int, folder: Path) -> dict[str, Any]:
     command = (sys.executable, "-m", "tailrace", "read", str(path), "-o", str(folder / "run"), "--quiet")
-    with subprocess.Popen(command) as process:
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"read ended with {process.returncode}")
-    cpu = used.ru_utime + used.ru_stime
+    _, took = used.run(list(command))
+    cpu = took["cpu_s"]
     manifest = json.loads((folder / "run" / "manifest.json").read_text())
     return {
         **{"MB": round(size / 1e6), "packed MB": round(path.stat().st_size / 1e6), "CPU seconds": round(cpu, 1)},
-        **{"MB per CPU second": round(size / 1e6 / cpu, 1), "MiB": used.ru_maxrss >> 10},
+        **{"MB per CPU second": round(size / 1e6 / cpu, 1), "MiB": round(took["peak_mb"] * 1e6 / 2**20)},
         **{"rows": manifest["rows"], "lost": manifest.get("lost", {})},
     }
 
@@ -82,9 +76,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "spans.jsonl.zst"
-        # In a process of its own: the kernel counts the memory of this one to its children.
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            size = pool.apply(write, (path, options.gigabytes), {"one_trace": options.one_trace})
+        size = write(path, options.gigabytes, one_trace=options.one_trace)
         row = {"one trace": options.one_trace, **measured(path, size, Path(folder))}
     print(json.dumps(row))
     if options.out:
