@@ -163,7 +163,7 @@ def test_nothing_that_a_thread_still_writes_is_left_after_an_interrupt(tmp_path:
         with suppress(TailraceError), dataset.create(folder):
             assert list(tmp_path.iterdir())
             signal.pthread_kill(main, signal.SIGINT)
-            goes_on.wait()
+            goes_on.wait(60)  # without an interrupt, the test fails, and does not wait for ever
         ended.set()
 
     kept = Runs(tmp_path, replace(SIMULATOR, make=make))
