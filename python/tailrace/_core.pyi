@@ -52,17 +52,28 @@ class LineCutter:
     def lines(self) -> int:
         """How many lines the last block had."""
 
-Taken = tuple[list[tuple[str, int]], int, int, bool, bool, list[tuple[int, int]]]
+Taken = tuple[
+    list[tuple[str, int]], int, int, bool, bool, list[tuple[int, int]], list[tuple[int, int]], LineTable | None
+]
 """Columns and numbers of which the meanings are unknown; without them, how many visits were added, how many lines have
-no duration, whether all stamps are whole seconds, whether some are no whole milliseconds, and how many calls each
-server got."""
+no duration, whether all stamps are whole seconds, whether some are no whole milliseconds, how many calls each server
+got, how many lines have each text of flags, and of a local clock `end` and `number` of the requests in the order of
+their lines."""
 
 class LineVisits:
     """Turns columns of lines into visits (crates/core/src/lines/visits.rs). `times` are the nanoseconds per unit of
-    stamps and durations, and whether a stamp is the end of its request; `bounds`, in ns, the earliest and the latest
-    time, the first duration of a line that is unusual, and the longest visit."""
+    stamps and durations, of how many parts of such a unit durations are, whether a stamp is the end of its request, and
+    whether it is of a local clock; `bounds`, in ns, the earliest and the latest time, the first duration of a line that
+    is unusual, and the longest visit. Lines without one of the `needed` columns are unusual. `named` are the
+    nanoseconds per unit of the time of a call, if addresses name the calls. ValueError: no parts."""
 
-    def __init__(self, times: tuple[int, int, bool], bounds: tuple[int, int, int, int]) -> None: ...
+    def __init__(
+        self,
+        times: tuple[int, int, int, bool, bool],
+        bounds: tuple[int, int, int, int],
+        needed: list[str],
+        named: int | None,
+    ) -> None: ...
     def serve(self, server: int) -> None:
         """The server's own name has this number."""
 

@@ -1,8 +1,9 @@
 //! `_core.StayStore`, `_core.LineVisits`: visits of logs in, tables in the order of their ends out, as Arrow streams.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::error::Error;
@@ -123,7 +124,8 @@ impl StayTables {
 pub struct LineVisits(Visits);
 
 /// What is unknown; or the numbers of visits and of lines without a duration, whether all stamps are whole seconds, whether
-/// some are no whole milliseconds, and the calls that each server got.
+/// some are no whole milliseconds, the calls that each server got, how many lines have each text of flags, and the ends
+/// of requests of a local clock.
 type Taken = (
     Vec<(&'static str, u32)>,
     u64,
@@ -131,24 +133,53 @@ type Taken = (
     bool,
     bool,
     Vec<(u32, u64)>,
+    Vec<(u32, u64)>,
+    Option<Table>,
 );
+
+/// `end` and `number` of requests; none: nobody wants them.
+fn of_ends(ends: &[(i64, i64)]) -> PyResult<Option<Table>> {
+    if ends.is_empty() {
+        return Ok(None);
+    }
+    let column = |of: fn(&(i64, i64)) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(ends.iter().map(of)))
+    };
+    let columns = [
+        ("end", column(|one| one.0)),
+        ("number", column(|one| one.1)),
+    ];
+    let table = RecordBatch::try_from_iter(columns).map_err(fault)?;
+    Ok(Some(Table(table)))
+}
 
 #[pymethods]
 impl LineVisits {
     #[new]
-    fn new(times: (i64, i64, bool), bounds: (i64, i64, i64, i64)) -> LineVisits {
-        let (stamp, duration, at_end) = times;
+    fn new(
+        times: (i64, i64, i64, bool, bool),
+        bounds: (i64, i64, i64, i64),
+        needed: Vec<String>,
+        named: Option<i64>,
+    ) -> PyResult<LineVisits> {
+        let (stamp, duration, parts, at_end, local) = times;
+        if parts < 1 {
+            return Err(PyValueError::new_err("a unit has a part at least"));
+        }
         let (earliest, latest, longest, longest_visit) = bounds;
         let times = Times {
             stamp,
             duration,
+            parts,
             at_end,
+            named,
+            local,
             earliest,
             latest,
             longest,
             longest_visit,
         };
-        LineVisits(Visits::new(times))
+        Ok(LineVisits(Visits::new(times, needed)))
     }
 
     /// The number of the server's own name.
@@ -182,7 +213,9 @@ impl LineVisits {
         let taken = detached(py, || self.0.take(&table.0, rows, number, &mut store.0))?;
         Ok(match taken {
             Outcome::Unusual => None,
-            Outcome::Unknown(unknown) => Some((unknown, 0, 0, true, false, Vec::new())),
+            Outcome::Unknown(unknown) => {
+                Some((unknown, 0, 0, true, false, Vec::new(), Vec::new(), None))
+            }
             Outcome::Taken(one) => Some((
                 Vec::new(),
                 one.visits,
@@ -190,6 +223,8 @@ impl LineVisits {
                 one.whole,
                 one.fine,
                 one.calls,
+                one.flags,
+                of_ends(&one.ends)?,
             )),
         })
     }

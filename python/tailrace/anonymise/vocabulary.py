@@ -121,6 +121,7 @@ LOSSES = re.compile(
             "moments without a time",
             "switches that the kernel lost",
             "lines without a duration",
+            "NUL bytes in texts",
             "milliseconds of record after the last closed segment, at most: the recorder was killed",
             "packets stored too late to be sorted",
             "packets that the capture itself lost",

@@ -31,6 +31,7 @@ from tailrace.readers import (
     accesslog_proxies,
     accesslog_rows,
     accesslog_servers,
+    accesslog_taken,
     logged,
 )
 from tailrace.readers.accesslog_format import form as log_format
@@ -38,7 +39,7 @@ from tailrace.readers.accesslog_haproxy import Balancer
 from tailrace.readers.accesslog_layout import Layout
 from tailrace.readers.accesslog_lines import Form, Line
 from tailrace.readers.accesslog_rows import NONE, Cut, Piece, Rows
-from tailrace.readers.accesslog_taken import SOFTWARE, UNASKED, Taken, Taker
+from tailrace.readers.accesslog_taken import UNASKED, Taken, Taker
 from tailrace.readers.accesslog_texts import Ints, Texts, UnusualError
 from tailrace.readers.naming import Names
 from tailrace.readers.source import Found, Source, text_head
@@ -108,9 +109,16 @@ class _Log:
     balancer: Balancer = field(default_factory=Balancer)
     flags: Counter[str] = field(default_factory=Counter)
 
+    def flag(self, flags: str, count: int = 1) -> None:
+        """Count the flags of lines that have the same ones."""
+        for flag in flags.split(","):
+            self.flags[flag] += count if flag in _FLAGS else 0
+
     def count(self, taken: Taken) -> None:
         """Count what the engine took."""
         self.calls += taken.calls
+        for flags, count in taken.flags.items():
+            self.flag(flags, count)
         self.untimed += taken.untimed
         self.whole = self.whole and taken.whole
         self.fine = self.fine or taken.fine
@@ -155,13 +163,12 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
     # What reads the lines of a W3C log remembers their columns, so another one reads the examples.
     layouts = _layouts(_form(source), source)
     cutter = accesslog_rows.Cutter(accesslog_layout.plan(layouts), log.names) if layouts else None
-    taker = _taker(log, form, layouts)
     log.stays.local = log.stays.local or form.zoneless
+    taker = _taker(log, form, layouts)
     first = 1
     for data, end in source.ends(found, _BLOCK):
-        block = accesslog_rows.Block(data, end)
-        if form.sparse:  # Other lines of a program are no damage, so no note needs their numbers.
-            block = accesslog_rows.Block(b"\n".join(line for line in block.lines if _REQUEST.search(line)))
+        # Other lines of a program are no damage.
+        block = accesslog_rows.Block(data, end, _REQUEST if form.sparse else None)
         for part in accesslog_rows.parts(block, cutter):
             if isinstance(part, tuple):
                 lines: Iterable[tuple[int, str]] = (part,)
@@ -176,10 +183,10 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
 
 
 def _taker(log: _Log, form: Form, layouts: Sequence[Layout]) -> Taker | None:
-    """What takes the lines of these layouts in the engine. A local clock needs their ends here."""
-    if not layouts or layouts[0].software != SOFTWARE or form.zoneless or log.stays.local:
+    """What takes the lines of these layouts in the engine."""
+    if not layouts or layouts[0].software not in accesslog_taken.OF:
         return None
-    return Taker(log.server, layouts[0].scales, at_end=form.at_end)
+    return Taker(log.server, layouts[0], at_end=form.at_end, local=log.stays.local)
 
 
 def _form(source: Source) -> Form:
@@ -210,6 +217,7 @@ def _read_line(log: _Log, found: Found, source: Source, form: Form, number: int,
     elif line.method in ("", "-") and line.status in UNASKED:
         log.unasked += 1
     else:
+        found.lose(f"calls of a request beyond its first {accesslog_lines.UPSTREAMS_MAX}", line.further)
         _add(log, line, line.duration_ns)
 
 
@@ -276,8 +284,7 @@ def _add_columns(log: _Log, part: Cut, form: Form, layout: Layout) -> bool:
     for server, count in _counted(address).items():
         log.calls[server] += count
     for flags, count in _counted(ended.flags).items() if ended.flags is not None else ():
-        for flag in flags.split(","):
-            log.flags[flag] += count if flag in _FLAGS else 0
+        log.flag(flags, count)
     log.untimed += rows.untimed
     log.whole = log.whole and not (rows.stamp % units.SECOND).any()
     log.fine = log.fine or bool((rows.stamp % units.MILLISECOND).any())

@@ -32,7 +32,7 @@ NUMBERS = (
 """Numbers that are not negative: moments and durations are in ns, or in a unit of their log (`Layout.scales`)."""
 TIMERS = ("asking", "waiting", "connecting", "answering", "all")
 """HAProxy's, in milliseconds."""
-TEXTS = ("method", "day", "time", "created", "address", "address_status", "flags", "state")
+TEXTS = ("method", "day", "time", "address", "address_status", "flags", "state")
 NAME = "asked"
 """The name of a request, made from its line, or from its method and `uri`."""
 COLUMNS = (*NUMBERS, *TIMERS, *TEXTS, NAME)

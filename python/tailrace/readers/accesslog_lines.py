@@ -35,7 +35,8 @@ _TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|(\S+)")
 _SECONDS = re.compile(r"\d{1,9}\.\d{3,6}(?:\s?[,:]\s?(?:\d{1,9}\.\d{3,6}|-))*")
 _REQUEST = re.compile(r"\"(?:([A-Z]{3,20}) (\S+)[^\"]*|[^\"]*)\"?")
 _PART = re.compile(r"\s*[,:]\s+|,")
-_UPSTREAMS_MAX = 16
+UPSTREAMS_MAX = 16
+"""Calls of a request; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Line:
     """The last attempt went to another server."""
     ahead: int = 0
     """Requests that left HAProxy's queue while this one waited in it."""
+    further: int = 0
+    """Calls that are not among the `upstreams`, because they are too many."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ def _nginx(fields: Mapping[str, Any], stamp: tuple[str, str] | None) -> Line | N
     status = status_of(str(fields.get("status")))
     if moment is None or status is None:
         return None
-    sent = str(fields.get("bytes_sent", ""))
+    sent, took = str(fields.get("bytes_sent", "")), _PART.split(str(fields.get("upstream_response_time") or "-"))
     return Line(
         stamp_ns=moment,
         at_end=True,
@@ -182,13 +185,13 @@ def _nginx(fields: Mapping[str, Any], stamp: tuple[str, str] | None) -> Line | N
         target=str(fields.get("uri") or ""),
         status=status,
         bytes_out=size_of(sent),
-        upstreams=_upstreams(fields),
+        upstreams=_upstreams(fields, took[:UPSTREAMS_MAX]),
+        further=len(took[UPSTREAMS_MAX:]),
     )
 
 
-def _upstreams(fields: Mapping[str, Any]) -> tuple[Upstream, ...]:
+def _upstreams(fields: Mapping[str, Any], took: list[str]) -> tuple[Upstream, ...]:
     """nginx lists the servers that it tried, separated by commas and colons; `-` is one that gave no answer."""
-    took = _PART.split(str(fields.get("upstream_response_time") or "-"))[:_UPSTREAMS_MAX]
     connects = _PART.split(str(fields.get("upstream_connect_time") or "-"))
     servers = re.split(r"\s*,\s*|\s+:\s+", str(fields.get("upstream_addr") or "upstream"))
     statuses = _PART.split(str(fields.get("upstream_status") or ""))

@@ -14,20 +14,18 @@ from tailrace.readers.accesslog_layout import TIMERS
 from tailrace.readers.accesslog_lines import status_of
 from tailrace.readers.accesslog_proxies import ended_by, host_of
 from tailrace.readers.accesslog_rows import DURATION_MAX_NS, NONE, UNKNOWN, Cut, Outcomes, Software, scaled
-from tailrace.readers.accesslog_servers import moment_of_c
 from tailrace.readers.accesslog_texts import Ints, Table, Texts, check
 
 _TIMER_MAX_MS = YEAR_NS // units.MILLISECOND
 _NAME_MAX, _FLAGS_MAX = 255, 60
-_BELIEVED_MAX_NS = 10**9 * units.MILLISECOND
+BELIEVED_MAX_NS = 10**9 * units.MILLISECOND
 """The slow reader takes a longer duration for damage."""
 
 
-_CADDYS_MAX_NS = 10**6 * units.SECOND
+CADDYS_MAX_NS = 10**6 * units.SECOND
 """The same for Caddy's."""
 _METHOD, _PRINTABLE = re.compile("[A-Z]{3,20}"), re.compile("[!-~]*")
 _CODE = re.compile(r"\d*|-", re.ASCII)
-_MOMENT_OF_C = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}", re.ASCII)
 
 
 _CODES = Table([*map(str, range(1000)), None])
@@ -85,11 +83,11 @@ def _or_unknown(text: str | None) -> str:
     return status_of(text or "") or "unknown"
 
 
-def _of_three_digits(text: str | None) -> str:
+def of_three_digits(text: str | None) -> str:
     return status_of((text or "").rjust(3, "0")) or "unknown"
 
 
-def _or_abandoned(text: str | None) -> str:
+def or_abandoned(text: str | None) -> str:
     return status_of(text or "") or "abandoned"
 
 
@@ -159,18 +157,18 @@ def _of_envoy(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     known = rows.number("received") >= 0
     check(known.all() or not known.any())
     check((rows.number("status") <= 999).all())
-    check((duration < _BELIEVED_MAX_NS).all())
+    check((duration < BELIEVED_MAX_NS).all())
     flags = rows.text("flags").filled("-")
-    flags.check_each(_is_of_flags)
+    flags.check_each(is_of_flags)
     ends = flags.each(_ended_by)
-    status = ends.filled("abandoned").where(rows.number("status") == 0, _status(rows).each(_of_three_digits))
+    status = ends.filled("abandoned").where(rows.number("status") == 0, _status(rows).each(of_three_digits))
     address = rows.text("address").each(host_of)
     service = scaled(rows.number("took"), scales.get("took", 1))
     took = np.where(service == NONE, duration, np.minimum(service, duration))
     return _called(status, address, took, ends.where(ends.known, status), flags=flags)
 
 
-def _is_of_flags(text: str | None) -> bool:
+def is_of_flags(text: str | None) -> bool:
     return 1 <= len((text or "").encode()) <= _FLAGS_MAX
 
 
@@ -188,7 +186,7 @@ def _called(status: Texts, address: Texts, took: Ints, answer: Texts, *, flags: 
 def _of_traefik(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     took = rows.number("took")
     address = rows.text("address").each(host_of).where((took != NONE) & (took <= duration))
-    return _called(_status(rows).each(_or_abandoned), address, took, _answers(rows))
+    return _called(_status(rows).each(or_abandoned), address, took, _answers(rows))
 
 
 def _of_traefik_text(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
@@ -231,8 +229,8 @@ def _of_w3cs_times(rows: Cut, scales: Mapping[str, int]) -> Ints:
 
 
 def _of_w3c(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
-    check((duration < _BELIEVED_MAX_NS).all())
-    return _alone(_status(rows).each(_or_abandoned))
+    check((duration < BELIEVED_MAX_NS).all())
+    return _alone(_status(rows).each(or_abandoned))
 
 
 def _alone(status: Texts) -> Outcomes:
@@ -254,12 +252,12 @@ def _milliseconds(rows: Cut, scales: Mapping[str, int]) -> Ints:
 
 def _of_program(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     """Lines of uWSGI, lograge and PHP-FPM."""
-    check((duration < _BELIEVED_MAX_NS).all())
-    rows.text("method").check_each(_is_method)
+    check((duration < BELIEVED_MAX_NS).all())
+    rows.text("method").check_each(is_programs_method)
     return _alone(_codes(rows))
 
 
-def _is_method(text: str | None) -> bool:
+def is_programs_method(text: str | None) -> bool:
     return _METHOD.fullmatch(text or "") is not None
 
 
@@ -270,21 +268,10 @@ def _of_uwsgi(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     return _of_program(rows, duration, scales)
 
 
-def _of_uwsgis_stamps(rows: Cut) -> Ints:
-    return rows.text("created").each_number(_moment_of_c)
-
-
-def _moment_of_c(text: str | None) -> int:
-    check(_MOMENT_OF_C.fullmatch(text or ""))
-    moment = moment_of_c(text or "")
-    check(moment is not None)
-    return moment or 0
-
-
 def _of_rails(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
     """Rails itself names no request in the line that has its duration."""
     if not rows.has("method"):
-        check((duration < _BELIEVED_MAX_NS).all())
+        check((duration < BELIEVED_MAX_NS).all())
         return _alone(_codes(rows))
     return _of_program(rows, duration, scales)
 
@@ -302,14 +289,14 @@ def _is_not_empty(text: str | None) -> bool:
 
 
 def _of_caddy(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
-    check((duration < _CADDYS_MAX_NS).all())
+    check((duration < CADDYS_MAX_NS).all())
     for column in ("stamp", "bytes", "status"):
         check((rows.number(column) >= 0).all())
-    rows.text("method").check_each(_is_printable)
-    return _alone(_status(rows).each(_or_abandoned))
+    rows.text("method").check_each(is_printable)
+    return _alone(_status(rows).each(or_abandoned))
 
 
-def _is_printable(text: str | None) -> bool:
+def is_printable(text: str | None) -> bool:
     return text is not None and _PRINTABLE.fullmatch(text) is not None
 
 
@@ -321,7 +308,7 @@ OF = {
     "traefik text": Software(_duration, _of_traefik_text),
     "balancer": Software(_of_balancers_times, _of_balancer),
     "w3c": Software(_of_w3cs_times, _of_w3c),
-    "uwsgi": Software(_of_w3cs_times, _of_uwsgi, stamp=_of_uwsgis_stamps),
+    "uwsgi": Software(_of_w3cs_times, _of_uwsgi),
     "rails": Software(_milliseconds, _of_rails),
     "php": Software(_milliseconds, _of_php),
     "caddy": Software(_of_w3cs_times, _of_caddy),

@@ -45,8 +45,10 @@ def uwsgi(line: str) -> Layout | None:
         layout.field("integer", stop)
     layout.text("] ")
     layout.field("skip", "[", most=400)
+    layout.text("[")
+    layout.field("clock_c", "]", "clock")
     for literal, column, stop, most in (
-        *(("[", "created", "]", None), ("] ", "method", " ", 20), (" ", "uri", " ", 4000)),
+        *(("] ", "method", " ", 20), (" ", "uri", " ", 4000)),
         *((" => generated ", "bytes", " ", None), (" bytes in ", "duration", " ", None)),
         *((f" {match[1]} (", None, " )", 40), (" ", "status", ")", None)),
     ):

@@ -62,10 +62,10 @@ class Cut:
 
 
 class Block:
-    """Whole lines: bytes up to some place."""
+    """Whole lines: bytes up to some place. With `wanted`, a line without a match of it is not read."""
 
-    def __init__(self, data: bytes, end: int | None = None) -> None:
-        self.data, self.end = data, len(data) if end is None else end
+    def __init__(self, data: bytes, end: int | None = None, wanted: re.Pattern[bytes] | None = None) -> None:
+        self.data, self.end, self._wanted = data, len(data) if end is None else end, wanted
         self.count = 0
         """How many lines they are, as soon as they were looked at."""
 
@@ -74,6 +74,16 @@ class Block:
         lines = self.data[: self.end].split(b"\n")
         self.count = len(lines)
         return lines
+
+    def others(self, lines: list[bytes], taken: Ints) -> Ints:
+        """The numbers of the lines to read that are not `taken`."""
+        is_other = np.ones(len(lines), bool)
+        is_other[taken] = False
+        numbers = np.flatnonzero(is_other)
+        if self._wanted is None:
+            return numbers
+        search = self._wanted.search
+        return np.array([number for number in numbers.tolist() if search(lines[number])], np.int64)
 
 
 class Cutter:
@@ -153,8 +163,6 @@ class Software:
     outcomes: Callable[[Cut, Ints, Mapping[str, int]], Outcomes]
     at_begin: bool = False
     """Its lines are stamped at the begin of a request, whatever others of the same form are."""
-    stamp: Callable[[Cut], Ints] | None = None
-    """The stamps, where the usual columns do not have them."""
 
 
 @dataclass(frozen=True)
@@ -177,34 +185,36 @@ def parts(block: Block, cutter: Cutter | None) -> Iterator[Piece | tuple[int, st
     """In their order: lines that have a layout, and each other line with its number, from 0. Without a cutter, each
     line."""
     if cutter is None:
-        yield from _singly(block.lines, 0)
+        lines = block.lines
+        yield from _singly(lines, block.others(lines, np.empty(0, np.int64)))
         return
     table = cutter.cut(block)
     if len(table) == block.count:
         yield Piece(table, (0, len(table)), cutter)
         return
-    lines, done = block.lines, 0
-    numbers = cutter.columns(table).lines
-    edges = [0, *(np.flatnonzero(np.diff(numbers) > 1) + 1).tolist(), len(numbers)]
+    lines, numbers, done = block.lines, cutter.columns(table).lines, 0
+    others = block.others(lines, numbers)
+    read = np.sort(np.concatenate([numbers, others]))
+    before = np.searchsorted(others, numbers)
+    # Where another line comes between two that have a layout, the latter are in two pieces.
+    edges = [0, *(np.flatnonzero(np.diff(before)) + 1).tolist(), len(numbers)]
     for first, end in pairwise(edges):
         if end - first >= RUN_MIN:
-            line = int(numbers[first])
-            yield from _singly(lines[done:line], done)
+            at = first + int(before[first])
+            yield from _singly(lines, read[done:at])
             yield Piece(table, (first, end), cutter)
-            done = line + end - first
-    yield from _singly(lines[done:], done)
+            done = at + end - first
+    yield from _singly(lines, read[done:])
 
 
 def singly(piece: Piece, block: Block) -> Iterator[tuple[int, str]]:
     """Its lines, one by one."""
-    lines = piece.columns().lines
-    first, last = int(lines[0]), int(lines[-1])
-    return _singly(block.lines[first : last + 1], first)
+    return _singly(block.lines, piece.columns().lines)
 
 
-def _singly(lines: list[bytes], first: int) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(lines, first):
-        if text := line.decode("utf-8", errors="replace")[:LINE].rstrip("\r"):
+def _singly(lines: list[bytes], numbers: Ints) -> Iterator[tuple[int, str]]:
+    for number in numbers.tolist():
+        if text := lines[number].decode("utf-8", errors="replace")[:LINE].rstrip("\r"):
             yield number, text
 
 
@@ -215,7 +225,7 @@ def of(rows: Cut, software: Software, *, at_end: bool, scales: Mapping[str, int]
         timed = duration >= 0
         rows, duration = rows[timed], duration[timed]
     check((duration < DURATION_MAX_NS).all())
-    stamp = _stamps(rows, scales) if software.stamp is None else software.stamp(rows)
+    stamp = _stamps(rows, scales)
     return Rows(
         begin=stamp - duration if at_end else stamp,
         duration=duration,

@@ -87,14 +87,14 @@ def _utc(text: str, form: str) -> int | None:
         return None
 
 
-def moment_of_c(text: str) -> int | None:
+def _moment_of_c(text: str) -> int | None:
     """The moment of `Fri Nov 20 16:49:00 2026`, in UTC."""
     return _utc(text, "%a %b %d %H:%M:%S %Y")
 
 
 def _uwsgi(line: str) -> Line | None:
     match = _UWSGI.search(line)
-    begin = moment_of_c(match[1]) if match else None
+    begin = _moment_of_c(match[1]) if match else None
     if match is None or begin is None:
         return None
     duration = int(match[5]) * (units.MILLISECOND if match[6] == "msecs" else units.MICROSECOND)

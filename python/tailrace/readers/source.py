@@ -6,6 +6,7 @@ import codecs
 import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import polars as pl
 
 from tailrace.bounds import LINE
 from tailrace.errors import InputError, cannot_read
+from tailrace.readers import hollow
 from tailrace.readers.packed import unpacked
 from tailrace.readers.spans_mapping import Mapped
 from tailrace.topology import Topology
@@ -20,6 +22,7 @@ from tailrace.topology import Topology
 _HEAD = 64 * 1024
 _BLOCK = 4 * 1024 * 1024
 _LINE_END = 10
+_HOLLOW = "NUL bytes in texts"
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,9 @@ class Source:
         return replace(self, began=(start,))
 
     def head(self) -> bytes:
-        """The first bytes, for recognising the file; of a damaged one, what could be unpacked."""
-        head, broken = next(self._blocks(_HEAD), (b"", None))
+        """The first bytes, for recognising the file, after NUL bytes that a truncated log begins with; of a damaged
+        one, what could be unpacked."""
+        head, broken = hollow.head_of(self._blocks(_HEAD), _HEAD)
         if broken and not head:
             raise InputError(self.path, broken)
         return head
@@ -76,25 +80,35 @@ class Source:
 
     def ends(self, found: Found, size: int = _BLOCK) -> Iterator[tuple[bytes, int]]:
         """The same without numbers: bytes, and where the whole lines among them end."""
-        rest = b""
-        for data, broken in self._blocks(size):
-            if broken:
-                found.stopped(self.path.name, broken)
+        rest, is_cut = b"", False
+        for data in self.text_blocks(found, size):
+            if is_cut:  # This is still the line whose first bytes were given.
+                _, is_end, data = data.partition(b"\n")
+                if not is_end:
+                    continue
             data = rest + data
             end = data.rfind(b"\n")
-            if end < 0 and len(data) < _BLOCK:
+            is_cut = end < 0 and len(data) >= _BLOCK
+            if end < 0 and not is_cut:
                 rest = data
                 continue
-            yield data, (end if end >= 0 else LINE)
-            rest = data[end + 1 :] if end >= 0 else b""
+            yield data, (LINE if is_cut else end)
+            rest = b"" if is_cut else data[end + 1 :]
         if rest:
             yield rest, len(rest)
 
     def texts(self, found: Found) -> Iterator[str]:
         """The text in blocks that end anywhere."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for data in self.blocks(found):
+        for data in self.text_blocks(found):
             yield decoder.decode(data)
+
+    def text_blocks(self, found: Found, size: int = _BLOCK) -> Iterator[bytes]:
+        """The unpacked bytes of a text without runs of NUL bytes, which `found` notes, in blocks that end anywhere."""
+        for data, broken in hollow.skipped(self._blocks(size), partial(found.hollow, self.path.name)):
+            if broken:
+                found.stopped(self.path.name, broken)
+            yield data
 
     def blocks(self, found: Found) -> Iterator[bytes]:
         """The unpacked bytes in blocks that end anywhere."""
@@ -186,6 +200,15 @@ class Found:
             name, f"{count:,} {what} were read, and no more fit into memory; split the file, or allow more memory"
         )
 
+    def hollow(self, name: str, begin: int, count: int) -> None:
+        """Count a run of NUL bytes in a text; a note names the first."""
+        if not self.lost.get(_HOLLOW):
+            self.notes.append(
+                f"{name}: {count:,} NUL bytes from byte {begin:,} on were left out; a log has them that was truncated "
+                "while its program wrote on (copytruncate of logrotate), and so has one of a machine that lost power"
+            )
+        self.lose(_HOLLOW, count)
+
     def damaged(self, name: str, number: int) -> None:
         """Count a line that cannot be read; a note names the first."""
         self.lose("damaged lines", 1)
@@ -198,7 +221,9 @@ class Found:
 
 
 def text_head(head: bytes) -> str | None:
-    """The head as text, or None if it is binary: a zero byte, or more than one character in ten unreadable."""
+    """The head as text, or None if it is binary: a zero byte outside of long runs of them, or more than one
+    character in ten unreadable."""
+    head = hollow.without_runs(head)
     if b"\x00" in head:
         return None
     text = io.TextIOWrapper(io.BytesIO(head), encoding="utf-8-sig", errors="replace").read()

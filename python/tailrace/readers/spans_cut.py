@@ -54,7 +54,8 @@ def form_of(head: bytes) -> str | None:
 def read(source: Source, found: Found, form: str, spans: Spans) -> None:
     """Add the spans of a file."""
     cutter, name = _core.SpanCutter(form, PLAN, source.size()), source.path.name
-    for block, last in _with_last(source.blocks(found)):
+    blocks = source.text_blocks(found) if form in _JSON_FORMS else source.blocks(found)
+    for block, last in _with_last(blocks):
         more = True
         while more:
             rows, texts, without, damaged, stopped, more = cutter.feed(block, last)

@@ -144,6 +144,9 @@ class Stays:
         taken = visits.take(table, rows, self._count, self._store)
         if taken is not None:
             self._count += taken[1]
+            if taken[-1] is not None:
+                ends = pl.DataFrame(taken[-1])
+                self.clock.add(ends["end"].to_numpy(), ends["number"].to_numpy())
         return taken
 
     def have(self, texts: Mapping[str, set[str]]) -> bool:

@@ -78,9 +78,8 @@ def read(sources: Sequence[Source], most: int = IN_MEMORY) -> Found:
     name = sources[0].path.name
     visits, clocks = _visits(spans, scratch, most)
     if not len(visits):
-        raise InputError(
-            sources[0].path, "there is no span of a server in it", "docs/reference/readers.md lists what is read"
-        )
+        _count_lost(found, name, spans, visits)
+        raise _without_servers(sources[0], found)
     _count_lost(found, name, spans, visits)
     tables = visits.tables(spans.names.routes)
     found.requests = tables.requests()
@@ -137,6 +136,13 @@ def _count_lost(found: Found, name: str, spans: Spans, visits: Visits) -> None:
     found.lose("spans that end before they begin", spans.backwards)
     found.lose("requests with impossible times or names", visits.damaged)
     found.lose("calls between further pairs of servers", visits.calls_left_out)
+
+
+def _without_servers(source: Source, found: Found) -> InputError:
+    lost = "; ".join(f"{what}: {count:,}" for what, count in found.lost.items())
+    why = f", and some of it could not be read ({lost})" if lost else ""
+    hint = "docs/reference/readers.md lists what is read"
+    return InputError(source.path, f"there is no span of a server in it{why}", hint)
 
 
 def _about_gaps(lost: int) -> list[str]:

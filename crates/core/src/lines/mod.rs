@@ -42,6 +42,8 @@ pub enum Kind {
     Clock,
     /// `20/Nov/2026:16:49:00.123` in UTC, in ns since the Unix epoch.
     ClockMs,
+    /// `Fri Nov 20 16:49:00 2026` in UTC, in ns since the Unix epoch.
+    ClockC,
     /// `2026-11-20T16:49:00.123Z`, also with an offset such as `+01:00` or without one (UTC), in ns since the Unix epoch.
     Iso,
     /// The same with `Z` alone.

@@ -7,6 +7,8 @@ const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
+const DAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+
 /// Reads clocks, and remembers the last one: most lines of a log have the second of the line before.
 #[derive(Default)]
 pub struct Clock {
@@ -67,6 +69,30 @@ fn seconds_since_epoch(date: &[u8; 20]) -> Option<i64> {
         day,
         [hour, minute, second],
     )
+}
+
+/// `Fri Nov 20 16:49:00 2026`, in UTC, as C prints it. The day of the week may be any.
+pub fn of_c(text: &[u8]) -> Option<i64> {
+    let [weekday @ .., b' ', m1, m2, m3, b' ', d1, d2, b' ', h1, h2, b':', n1, n2, b':', s1, s2, b' ', y1, y2, y3, y4] =
+        text
+    else {
+        return None;
+    };
+    let is_weekday = DAYS.iter().any(|name| name[..] == *weekday);
+    let month = MONTHS.iter().position(|name| **name == [*m1, *m2, *m3])?;
+    let day = if *d1 == b' ' {
+        digits(&[*d2])
+    } else {
+        digits(&[*d1, *d2])
+    };
+    let time = [
+        digits(&[*h1, *h2])?,
+        digits(&[*n1, *n2])?,
+        digits(&[*s1, *s2])?,
+    ];
+    let year = digits(&[*y1, *y2, *y3, *y4])?;
+    let seconds = seconds_of(year, i64::try_from(month).ok()? + 1, day?, time)?;
+    is_weekday.then_some(seconds * SECOND)
 }
 
 fn seconds_of(year: i64, month: i64, day: i64, [hour, minute, second]: [i64; 3]) -> Option<i64> {

@@ -140,6 +140,7 @@ impl<'c> Sheet<'c> {
             }
             Kind::Clock => self.clock.read(text, moments::zoned).map(Some),
             Kind::ClockMs => self.clock.read(text, moments::with_ms).map(Some),
+            Kind::ClockC => self.clock.read(text, moments::of_c).map(Some),
             Kind::Iso => moments::iso(text).map(Some),
             Kind::IsoUtc => moments::iso_utc(text).map(Some),
             Kind::IsoLocal => moments::iso_local(text).map(Some),

@@ -124,6 +124,30 @@ fn a_clock_may_have_milliseconds() {
 }
 
 #[test]
+fn a_clock_may_be_that_of_c() {
+    let at = |text: &str| moments::of_c(text.as_bytes());
+    assert_eq!(
+        at("Fri Nov 20 16:49:00 2026"),
+        Some(1_795_193_340_000_000_000)
+    );
+    assert_eq!(
+        at("Sun Nov  1 00:00:00 2026"),
+        Some(1_793_491_200 * 1_000_000_000)
+    );
+    for text in [
+        "Xri Nov 20 16:49:00 2026",
+        "Fri Nov 31 16:49:00 2026",
+        "Fri Nov 20 24:49:00 2026",
+        "Fri Nov 2  16:49:00 2026",
+        "Fri Nov 20 16:49:00 2026 ",
+        "Fri Nov 20 16:49:00 9026",
+        "",
+    ] {
+        assert_eq!(at(text), None, "{text}");
+    }
+}
+
+#[test]
 fn a_plan_without_its_columns_is_refused() {
     let plan: Plan = serde_json::from_str(
         r#"{"columns": [], "layouts": [{"fields": [{"before": "", "kind": "text", "column": 0, "stop": ""}],

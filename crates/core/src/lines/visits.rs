@@ -5,6 +5,9 @@
 //! begin = sent ─────────────────────────── stamp      stamp − duration = begin
 //!     └ connect ┴──── took ────┘                      the call
 //! ```
+//! Where an address names the call, the call takes no longer than its request, and ends as the request did, or as flags of
+//! the line say (Envoy).
+//!
 //! Whatever is unusual is left to the caller, and then nothing is added.
 
 use arrow_array::cast::AsArray;
@@ -43,7 +46,7 @@ impl Meanings {
 }
 
 /// Columns whose numbers have a meaning: names of requests, servers behind, statuses, statuses of the servers behind,
-/// and methods (1: it is one; 0: it is none).
+/// methods (1: it is one; 0: it is none), and what became of a call without a response (0: nothing is said).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meant {
     Name,
@@ -51,14 +54,17 @@ pub enum Meant {
     Status,
     Answer,
     Method,
+    Ended,
 }
 
-const MEANT: [(Meant, &str); 5] = [
-    (Meant::Name, "asked"),
-    (Meant::Address, "address"),
-    (Meant::Status, "status"),
-    (Meant::Answer, "address_status"),
-    (Meant::Method, "method"),
+/// Their names, and the number of lines of a log without such a column.
+const MEANT: [(Meant, &str, i64); 6] = [
+    (Meant::Name, "asked", NONE),
+    (Meant::Address, "address", 0),
+    (Meant::Status, "status", NONE),
+    (Meant::Answer, "address_status", 0),
+    (Meant::Method, "method", 0),
+    (Meant::Ended, "flags", 0),
 ];
 
 /// Nanoseconds per unit of columns, and bounds in ns.
@@ -66,8 +72,15 @@ const MEANT: [(Meant, &str); 5] = [
 pub struct Times {
     pub stamp: i64,
     pub duration: i64,
+    /// Durations have so many units more than those; a remainder is unusual.
+    pub parts: i64,
     /// A line is stamped when its request has ended.
     pub at_end: bool,
+    /// Calls are named by addresses (0: there is none), and this is the unit of their times; None: calls are those with
+    /// a time, in ns.
+    pub named: Option<i64>,
+    /// Stamps are of a local clock, so the caller wants to see the ends in their order.
+    pub local: bool,
     pub earliest: i64,
     pub latest: i64,
     /// Longer durations are unusual.
@@ -87,6 +100,10 @@ pub struct Taken {
     pub fine: bool,
     /// How many calls each server behind got.
     pub calls: Vec<(u32, u64)>,
+    /// How many lines have each text of flags.
+    pub flags: Vec<(u32, u64)>,
+    /// Of a local clock, the ends of the requests and the numbers of their visits, in the order of the lines.
+    pub ends: Vec<(i64, i64)>,
 }
 
 pub enum Outcome {
@@ -100,9 +117,11 @@ pub struct Visits {
     /// The number of the server's own name.
     server: u32,
     times: Times,
-    meanings: [Meanings; 5],
+    meanings: [Meanings; MEANT.len()],
     /// Statuses after which a connection had no request.
     unasked: Vec<u32>,
+    /// Columns that usual lines have.
+    needed: Vec<String>,
 }
 
 /// A line that is usual.
@@ -117,13 +136,15 @@ struct Line {
     status: u32,
     address: u32,
     answer: u32,
+    flags: i64,
 }
 
 impl Visits {
-    pub fn new(times: Times) -> Visits {
+    pub fn new(times: Times, needed: Vec<String>) -> Visits {
         Visits {
             server: 0,
             times,
+            needed,
             meanings: Default::default(),
             unasked: Vec::new(),
         }
@@ -139,7 +160,7 @@ impl Visits {
 
     /// A number in this column has this meaning from now on; false: there is no such column.
     pub fn mean(&mut self, column: &str, number: u32, meaning: u32) -> bool {
-        let found = MEANT.iter().position(|&(_, name)| name == column);
+        let found = MEANT.iter().position(|&(_, name, _)| name == column);
         if let Some(at) = found {
             self.meanings[at].set(number, meaning);
         }
@@ -161,6 +182,13 @@ impl Visits {
         let Some(columns) = Columns::of(table, &rows) else {
             return Ok(Outcome::Unusual);
         };
+        let mut needed = self
+            .needed
+            .iter()
+            .map(|name| Column::of(table, &rows, name, NONE));
+        if needed.any(|column| (0..columns.len).any(|at| column.at(at) < 0)) {
+            return Ok(Outcome::Unusual);
+        }
         let mut lines = Vec::with_capacity(columns.len);
         for at in 0..columns.len {
             if columns.duration.at(at) < 0 {
@@ -182,9 +210,12 @@ impl Visits {
             whole: true,
             ..Taken::default()
         };
-        let mut calls = FxHashMap::default();
+        let (mut calls, mut flags) = (FxHashMap::default(), FxHashMap::default());
         for line in &lines {
             let own = number + taken.visits as i64;
+            if self.times.local {
+                taken.ends.push((line.begin + line.duration, own));
+            }
             store.add(self.visit(line, own))?;
             taken.visits += 1;
             if line.took >= 0 {
@@ -192,24 +223,29 @@ impl Visits {
                 taken.visits += 1;
                 *calls.entry(line.address).or_insert(0) += 1;
             }
+            if let Ok(number @ 1..) = u32::try_from(line.flags) {
+                *flags.entry(number).or_insert(0) += 1;
+            }
             taken.whole &= line.stamp % SECOND == 0;
             taken.fine |= line.stamp % MILLISECOND != 0;
         }
-        taken.calls = calls.into_iter().collect();
-        taken.calls.sort_unstable();
+        taken.calls = sorted(calls);
+        taken.flags = sorted(flags);
         Ok(Outcome::Taken(taken))
     }
 
     /// The numbers that have no meaning yet.
     fn unknown(&self, columns: &Columns<'_>) -> Vec<(&'static str, u32)> {
         let mut found = Vec::new();
-        for (meant, name) in MEANT {
+        for (meant, name, _) in MEANT {
             let column = columns.meant(meant);
             for at in 0..columns.len {
                 let number = column.at(at);
                 if columns.duration.at(at) < 0
-                    || (meant == Meant::Address && columns.took.at(at) < 0)
-                    || (meant == Meant::Method && column.values.is_none())
+                    || (meant == Meant::Address
+                        && self.times.named.is_none()
+                        && columns.took.at(at) < 0)
+                    || (matches!(meant, Meant::Method | Meant::Ended) && column.values.is_none())
                 {
                     continue;
                 }
@@ -227,7 +263,11 @@ impl Visits {
 
     fn line(&self, columns: &Columns<'_>, at: usize) -> Option<Line> {
         let times = &self.times;
-        let duration = columns.duration.at(at).checked_mul(times.duration)?;
+        let duration = columns.duration.at(at);
+        if duration % times.parts != 0 {
+            return None;
+        }
+        let duration = (duration / times.parts).checked_mul(times.duration)?;
         let mut stamp = columns.stamp.at(at);
         stamp = if stamp < 0 {
             [columns.iso, columns.clock]
@@ -252,27 +292,31 @@ impl Visits {
         {
             return None;
         }
-        let name = columns.name.at(at);
+        let [name, _, status, _, method, flags] = columns.meant.map(|column| column.at(at));
         let interaction = if name < 0 {
             0
         } else {
             self.meaning(Meant::Name, name)
         };
-        let status = self.meaning(Meant::Status, columns.status.at(at));
-        let asked = match columns.method.values {
-            Some(_) => self.meaning(Meant::Method, columns.method.at(at)) == 1,
-            None => name >= 0,
+        let method = match columns.meant(Meant::Method).values {
+            Some(_) => self.meaning(Meant::Method, method),
+            None => u32::from(name >= 0),
         };
-        let address = if took >= 0 {
-            self.meaning(Meant::Address, columns.address.at(at))
-        } else {
-            0
+        let ended = self.ended(columns, flags);
+        let status = match self.meaning(Meant::Status, status) {
+            _ if status == 0 && ended > 0 => ended,
+            status => status,
         };
-        let answer = self.meaning(Meant::Answer, columns.answer.at(at));
-        let usual = ![interaction, status, address, answer]
+        let (address, took, answer) = self.called(columns, at, duration)?;
+        let answer = match self.times.named {
+            Some(_) if ended > 0 => ended,
+            Some(_) => status,
+            None => answer,
+        };
+        let usual = ![interaction, status, address, answer, method, ended]
             .iter()
             .any(|&one| one >= UNUSUAL);
-        (usual && (asked || !self.unasked.contains(&status))).then_some(Line {
+        (usual && (method == 1 || !self.unasked.contains(&status))).then_some(Line {
             begin,
             duration,
             stamp,
@@ -283,7 +327,36 @@ impl Visits {
             status,
             address,
             answer,
+            flags,
         })
+    }
+
+    /// What flags say became of a call; 0: nothing, or the log has none.
+    fn ended(&self, columns: &Columns<'_>, flags: i64) -> u32 {
+        match columns.meant(Meant::Ended).values {
+            Some(_) => self.meaning(Meant::Ended, flags),
+            None => 0,
+        }
+    }
+
+    /// The server that a line calls, the time of the call (none: it calls nobody), and the status of the answer.
+    fn called(&self, columns: &Columns<'_>, at: usize, duration: i64) -> Option<(u32, i64, u32)> {
+        let took = columns.took.at(at);
+        let address = columns.meant(Meant::Address).at(at);
+        let answer = self.meaning(Meant::Answer, columns.meant(Meant::Answer).at(at));
+        let Some(unit) = self.times.named else {
+            let address = match took {
+                0.. => self.meaning(Meant::Address, address),
+                _ => 0,
+            };
+            return Some((address, took, answer));
+        };
+        let took = match took {
+            0.. => took.checked_mul(unit)?.min(duration),
+            _ => duration,
+        };
+        let address = self.meaning(Meant::Address, address);
+        Some((address, if address == 0 { NONE } else { took }, 0))
     }
 
     fn visit(&self, line: &Line, number: i64) -> Row {
@@ -326,6 +399,12 @@ impl Visits {
     }
 }
 
+fn sorted(counts: FxHashMap<u32, u64>) -> Vec<(u32, u64)> {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable();
+    counts
+}
+
 /// A column, which a log may not have.
 #[derive(Clone, Copy)]
 struct Column<'t> {
@@ -333,7 +412,22 @@ struct Column<'t> {
     nothing: i64,
 }
 
-impl Column<'_> {
+impl<'t> Column<'t> {
+    fn of(
+        table: &'t RecordBatch,
+        rows: &std::ops::Range<usize>,
+        name: &str,
+        nothing: i64,
+    ) -> Column<'t> {
+        let column = table.column_by_name(name);
+        Column {
+            values: column
+                .and_then(|column| column.as_primitive_opt::<Int64Type>())
+                .and_then(|column| column.values().get(rows.clone())),
+            nothing,
+        }
+    }
+
     #[inline]
     fn at(&self, row: usize) -> i64 {
         let value = self.values.and_then(|values| values.get(row));
@@ -350,11 +444,8 @@ struct Columns<'t> {
     took: Column<'t>,
     connect: Column<'t>,
     bytes: Column<'t>,
-    name: Column<'t>,
-    address: Column<'t>,
-    status: Column<'t>,
-    answer: Column<'t>,
-    method: Column<'t>,
+    /// Those of [`MEANT`], in its order.
+    meant: [Column<'t>; MEANT.len()],
 }
 
 impl<'t> Columns<'t> {
@@ -366,38 +457,22 @@ impl<'t> Columns<'t> {
         {
             return None;
         }
-        let column = |name: &str, nothing: i64| Column {
-            values: table
-                .column_by_name(name)
-                .and_then(|column| column.as_primitive_opt::<Int64Type>())
-                .and_then(|column| column.values().get(rows.clone())),
-            nothing,
-        };
+        let column = |name: &str| Column::of(table, rows, name, NONE);
         Some(Columns {
             len: rows.len(),
-            stamp: column("stamp", NONE),
-            iso: column("iso", NONE),
-            clock: column("clock", NONE),
-            duration: column("duration", NONE),
-            took: column("took", NONE),
-            connect: column("connect", NONE),
-            bytes: column("bytes", NONE),
-            name: column("asked", NONE),
-            address: column("address", 0),
-            status: column("status", NONE),
-            answer: column("address_status", 0),
-            method: column("method", 0),
+            stamp: column("stamp"),
+            iso: column("iso"),
+            clock: column("clock"),
+            duration: column("duration"),
+            took: column("took"),
+            connect: column("connect"),
+            bytes: column("bytes"),
+            meant: MEANT.map(|(_, name, nothing)| Column::of(table, rows, name, nothing)),
         })
     }
 
     fn meant(&self, meant: Meant) -> Column<'t> {
-        match meant {
-            Meant::Name => self.name,
-            Meant::Address => self.address,
-            Meant::Status => self.status,
-            Meant::Answer => self.answer,
-            Meant::Method => self.method,
-        }
+        self.meant[meant as usize]
     }
 }
 

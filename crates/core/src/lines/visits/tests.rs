@@ -40,24 +40,33 @@ fn store() -> Store {
     Store::new(Box::new(|| panic!("a few visits need no file")), 99, bounds)
 }
 
-fn visits() -> Visits {
-    let times = Times {
+fn times() -> Times {
+    Times {
         stamp: 1,
         duration: 1,
+        parts: 1,
         at_end: true,
+        named: None,
+        local: false,
         earliest: 0,
         latest: 2_000_000_000 * SECOND,
         longest: 1_000 * SECOND,
         longest_visit: 100 * SECOND,
-    };
-    let mut visits = Visits::new(times);
+    }
+}
+
+fn visits() -> Visits {
+    let mut visits = Visits::new(times(), Vec::new());
     visits.serve(1);
     visits
 }
 
 /// Those that know what all numbers in [`USUAL`] mean.
 fn knowing() -> Visits {
-    let mut visits = visits();
+    taught(visits())
+}
+
+fn taught(mut visits: Visits) -> Visits {
     let meanings = [
         ("status", 200, 2),
         ("status", 404, 3),
@@ -195,4 +204,82 @@ fn rows_that_the_table_lacks_are_unusual() {
         let outcome = knowing().take(&table, rows, 0, &mut store()).unwrap();
         assert!(matches!(outcome, Outcome::Unusual));
     }
+}
+
+#[test]
+fn a_local_clock_shows_the_ends_of_its_requests() {
+    let local = Times {
+        local: true,
+        ..times()
+    };
+    let mut visits = Visits::new(local, Vec::new());
+    visits.serve(1);
+    let Outcome::Taken(taken) = taken(&taught(visits), USUAL, &mut store()) else {
+        panic!("the lines are usual")
+    };
+    let ends = [
+        (1_000_000_010_500_000_000, 10),
+        (1_000_000_011 * SECOND, 12),
+    ];
+    assert_eq!(taken.ends, ends);
+}
+
+#[test]
+fn durations_may_be_in_parts_of_their_unit() {
+    let thousandths = Times {
+        parts: 1000,
+        ..times()
+    };
+    let visits = taught(Visits::new(thousandths, Vec::new()));
+    let line = |took: &str| format!("1000000010.5 {took} - - 200 - \"GET /x\"");
+    let mut store = store();
+    assert!(matches!(
+        taken(&visits, &line("2.5"), &mut store),
+        Outcome::Taken(_)
+    ));
+    assert_eq!(rows(&mut store)[0].sent, 1_000_000_010_497_500_000);
+    // A millionth of a millisecond is no whole nanosecond.
+    assert!(matches!(
+        taken(&visits, &line("2.5000001"), &mut store),
+        Outcome::Unusual
+    ));
+}
+
+#[test]
+fn lines_without_what_they_need_are_unusual() {
+    for (needed, is_usual) in [("status", true), ("took", false), ("bytes", false)] {
+        let visits = taught(Visits::new(times(), vec![needed.to_owned()]));
+        let outcome = taken(&visits, USUAL, &mut store());
+        assert_eq!(matches!(outcome, Outcome::Taken(_)), is_usual, "{needed}");
+    }
+}
+
+/// Where addresses name the calls, a call without a time takes as long as its request, and none takes longer.
+#[test]
+fn an_address_names_a_call() {
+    let named = Times {
+        named: Some(1),
+        ..times()
+    };
+    let mut visits = taught(Visits::new(named, Vec::new()));
+    assert!(visits.mean("address", 2, 0));
+    let text = "1000000011 1 - - 404 app \"POST /y\"\n1000000012 1 3 - 404 app \"POST /y\"\n\
+                1000000013 1 0.5 - 404 none \"POST /y\"";
+    visits.mean("asked", 0, 7);
+    let (table, mut store) = (table(text), store());
+    let Ok(Outcome::Taken(taken)) = visits.take(&table, 0..3, 0, &mut store) else {
+        panic!("these lines are usual");
+    };
+    assert_eq!(taken.visits, 5);
+    assert_eq!(taken.calls, [(4, 2)]);
+    let line = |at| {
+        visits
+            .line(&Columns::of(&table, &(0..3)).unwrap(), at)
+            .unwrap()
+    };
+    assert_eq!(
+        [line(0).took, line(1).took, line(2).took],
+        [SECOND, SECOND, NONE]
+    );
+    assert_eq!([line(0).answer, line(1).answer], [3, 3]);
 }
