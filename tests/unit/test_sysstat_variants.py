@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from tailrace import readers
+from tailrace.errors import InputError
 
 HEADER = "Linux 6.1.0 (app1) \t11/20/26 \t_x86_64_\t(2 CPU)\n\n"
 
@@ -86,3 +87,67 @@ def test_wide_and_old_reports_of_vmstat(tmp_path: Path, head: str, columns: str,
     found = values(tmp_path / "vmstat.txt", "\n".join([head, f" {columns}", *rows]) + "\n")
     assert found["app", "cpu_busy"] == [0.79, 0.79]
     assert found["app", "run_queue"] == [7.0, 7.0]
+
+
+def test_a_table_that_is_not_read_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
+    text = HEADER + (
+        "16:49:00          tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util DEV\n"
+        "16:49:10         4.81      4.81     16.04      0.00      4.33      0.06     15.33      6.42 sda\n\n"
+        "16:49:00      rxpck/s   txpck/s    rxkB/s    txkB/s   rxcmp/s   txcmp/s  rxmcst/s   %ifutil IFACE\n"
+        "16:49:10        22.46      0.00      0.09      0.13      0.00      0.00      0.00     70.00 eth0\n"
+        "16:49:10     LINUX RESTART      (2 CPU)\n16:49:10     COM all is well\n"
+    )
+    assert values(tmp_path / "sar.txt", text) == {("app", "disk_busy"): [0.0642]}
+
+
+def test_tables_of_pidstat_without_cpu_time_are_left_out(tmp_path: Path) -> None:
+    text = HEADER + (
+        "16:49:00      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n"
+        "16:49:01        0        15   20.00    4.00    0.00    0.00   24.00     0  java\n\n"
+        "16:49:00      UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command\n"
+        "16:49:01        0        15      3.07      7.00  723868   42156   0.52  java\n"
+    )
+    assert values(tmp_path / "pidstat.txt", text) == {("app", "cpu_busy"): [0.12]}
+
+
+def test_the_columns_of_sar_say_when_the_first_interval_began(tmp_path: Path) -> None:
+    text = HEADER + (
+        "16:49:00     runq-sz  plist-sz   ldavg-1   ldavg-5  ldavg-15   blocked\n"
+        "16:49:10           3       100      0.10      0.10      0.10         0\n"
+        "16:59:00     LINUX RESTART      (2 CPU)\n\n"
+        "17:00:00     runq-sz  plist-sz   ldavg-1   ldavg-5  ldavg-15   blocked\n"
+        "17:00:20           4       100      0.10      0.10      0.10         0\n"
+    )
+    path = tmp_path / "sar.txt"
+    path.write_text(text)
+    found = readers.read(f"app={path}").samples().collect().sort("time")
+    assert found["interval_ns"].to_list() == [10_000_000_000, 20_000_000_000]
+
+
+def test_colours_of_a_terminal(tmp_path: Path) -> None:
+    text = HEADER + (
+        "16:49:00        CPU     %user     %nice   %system   %iowait    %steal     %idle\n"
+        "16:49:01   \x1b[32;22m     all\x1b[0m\x1b[34;1m     20.00\x1b[0m\x1b[36;22m      0.00\x1b[0m"
+        "\x1b[34;1m     12.00\x1b[0m\x1b[34;1m      4.00\x1b[0m 0.00\x1b[34;1m     64.00\x1b[0m\n"
+    )
+    found = values(tmp_path / "sar.txt", text)
+    assert found["app", "cpu_busy"] == pytest.approx([0.32])
+    assert found["app", "cpu_iowait"] == [0.04]
+
+
+def test_disks_of_pretty_iostat(tmp_path: Path) -> None:
+    report = "     f/s f_await  aqu-sz  %util Device\n    0.00    0.00    0.01   {}% sda\n    0.0 0.0 0.0 1.0% sdb\n\n"
+    stamps = ("11/20/26 16:49:00\n", "11/20/26 16:49:01\n")
+    text = HEADER + stamps[0] + report.format("99.0") + stamps[1] + report.format("7.5")
+    assert values(tmp_path / "iostat.txt", text) == {("app", "disk_busy"): [0.075]}
+
+
+def test_json_of_iostat_without_times(tmp_path: Path) -> None:
+    entry = '{"avg-cpu": {"user": 1.49, "nice": 0.0, "system": 1.67, "iowait": 0.94, "steal": 0.00, "idle": 95.9}}'
+    path = tmp_path / "iostat.json"
+    path.write_text(
+        '{"sysstat": {"hosts": [{"nodename": "app1", "number-of-cpus": 2, "date": "11/20/26", '
+        f'"statistics": [{entry}, {entry}]}}]}}}}'
+    )
+    with pytest.raises(InputError, match="none of its entries has a time"):
+        readers.read(path)

@@ -37,7 +37,7 @@ _LINUX = r"\ALinux \S{1,99} \([^()\n]{1,99}\)[^\n]{0,99}\n\s*\n"
 _KINDS = (
     _Kind(
         "the text of iostat without times",
-        _is(_LINUX + r"(?:avg-cpu|Device)"),
+        _is(_LINUX + r"(?:avg-cpu|Device|[^\n]{1,200} Device\n)"),
         ("iostat -xt 1 60 > disks.txt", "tailrace read disks.txt -o run"),
         "it has no times; record with -t",
     ),

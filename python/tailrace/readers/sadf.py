@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tailrace import units
+from tailrace.errors import InputError
 from tailrace.readers.elements import elements, number, rows, table, text
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
@@ -31,6 +32,7 @@ _EACH = re.compile(
     r"\t[^\t\n]{1,99}\t[^\t\n]{1,40}\t[^\t\n]{1,40}\r?"
 )
 _CPU = re.compile(r"cpu(\d{1,5})")
+_NO_TIME = "entries without a time"
 _NO_INTERVAL = "-1"
 """Of restarts and comments: such a line has no value, and may be the first."""
 _OPENING = re.compile(r'"statistics"\s*:\s*\[')
@@ -75,6 +77,8 @@ def read(source: Source) -> Found:
             samples.add(moment, interval, place + suffix, metric, value)
         if samples.full:
             break
+    if found.lost.get(_NO_TIME) and not samples.time:
+        raise InputError(source.path, "none of its entries has a time", "record with -t: iostat -xt -o JSON 1")
     samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it", whole_seconds=True)
     if zones:
         name = source.path.name
@@ -112,7 +116,7 @@ def _json(source: Source, found: Found) -> Iterator[Entry]:
                 yield _of_tool(host, dates[-1] if dates else "", stamp, entry, int(cpus[-1]) if cpus else 1)
             since_start = False
         elif not table(stamp):
-            found.lose("entries without a time", 1)
+            found.lose(_NO_TIME, 1)
         else:
             moment = table(stamp)
             zone = "UTC" if moment.get("utc") == 1 else text(moment.get("tz")) or ""

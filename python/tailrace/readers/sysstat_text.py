@@ -33,23 +33,29 @@ _DECIMAL = re.compile(r"(?<!\S)(-?\d+),(\d{1,4})(?!\S)")
 """Of a locale with a decimal comma."""
 _PERCENT = re.compile(r"(?<=\d)%(?!\S)")
 """Of `sar -h`."""
+_COLOUR = re.compile(r"\x1b\[[\d;]{0,9}m")
+"""Of a terminal, or with `S_COLORS=always`."""
+_REMARKS = ("LINUX", "COM", "LINUX-RESTART")
+"""First words of lines about a restart, and of comments."""
 _IOSTAT = re.compile(r"(\d\d[/.]\d\d[/.]\d{2,4}|\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?: [AP]M)?)([+-]\d{4})?\s*$")
 _COLUMNS = re.compile(r"(?<!\S)(?:%?idle|%CPU|runq-sz|%util|kbdirty|cswch/s|majflt/s|%s(?:cpu|io|mem))(?=\s|$)")
-_STAMPLESS = re.compile(r"\s*(?:avg-cpu:|Device)")
+_STAMPLESS = re.compile(r"\s*(?:avg-cpu:|Device|[^\n]* Device\n)")
 _HALF_DAY, _DAY = 12 * 3600 * SECOND, 24 * 3600 * SECOND
 
 
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head) or ""
     first, _, rest = text.partition("\n")
-    return bool(_HEADER.match(first.rstrip("\r")) and _COLUMNS.search(rest) and not _STAMPLESS.match(rest))
+    columns = _COLUMNS.search(_COLOUR.sub("", rest))
+    return bool(_HEADER.match(first.rstrip("\r")) and columns and not _STAMPLESS.match(rest))
 
 
 def read(source: Source) -> Found:
     found, samples, print_out = Found(), Sampled(), _Printed()
     for moment, seconds, values in print_out.entries(source, found):
+        interval = round(seconds * SECOND) if seconds else None
         for suffix, metric, value in sadf.metrics_of(values, seconds):
-            samples.add(moment, None, (source.place or print_out.host) + suffix, metric, value)
+            samples.add(moment, interval, (source.place or print_out.host) + suffix, metric, value)
         if samples.full:
             break
     samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it", whole_seconds=True)
@@ -83,7 +89,7 @@ class _Printed:
     def entries(self, source: Source, found: Found) -> Iterator[Entry]:
         """Moment, interval in seconds and values of each entry."""
         for _, line in source.lines(found):
-            yield from self._line(_PERCENT.sub("", _DECIMAL.sub(r"\1.\2", line)))
+            yield from self._line(_PERCENT.sub("", _DECIMAL.sub(r"\1.\2", _COLOUR.sub("", line))))
         yield from self._rest()
 
     def _line(self, line: str) -> Iterator[Entry]:
@@ -92,10 +98,12 @@ class _Printed:
         if header:
             yield from self._rest()
             self.host, self.day, self.cores = header[1], sadf.iso_date(header[2]), int(header[3] or 1)
-            self.columns, self.iostat, self.days, self.last, self.before = [], False, 0, 0, None
+            self.columns, self.iostat, self.days, self.last = [], False, 0, 0
+            self.before = self.moment = None
         elif stamp:
             yield from self._rest()
             self.day, self.days, self.last = sadf.iso_date(stamp[1]), 0, 0
+            self.before = self.moment
             self.moment, self.reports = self._clock(stamp[2], stamp[3] or ""), self.reports + 1
         elif line.startswith("avg-cpu:"):
             yield from self._rest()
@@ -103,6 +111,9 @@ class _Printed:
         elif line.startswith("Device"):
             yield from self._rest()
             self.columns, self.iostat = ["DEV", *line.split()[1:]], True
+        elif line.endswith(" Device"):  # iostat -h and --pretty
+            yield from self._rest()
+            self.columns, self.iostat = [*line.split()[:-1], "DEV"], True
         elif self.iostat:
             row = line.split()
             self._row(["all", *row] if self.columns[0] == "CPU" else row)
@@ -114,9 +125,9 @@ class _Printed:
         bare = re.sub(r"^# *Time", "", line).lstrip()
         clock = _CLOCK.match(bare) or _UNIX.match(bare)
         words = (bare[clock.end() :] if clock else bare).split()
-        if not words or line.startswith("Average:"):
+        if not words or line.startswith("Average:") or words[0] in _REMARKS:
             return
-        if parse_number(words[-1]) is None and _COLUMNS.search(line):
+        if len(words) > 1 and all(parse_number(word) is None for word in words):
             yield from self._rest()
             days, last = self.days, self.last
             self.columns, self.before = words, self._moment(clock) if clock else None
@@ -160,10 +171,14 @@ class _Printed:
         rows, self.rows = self.rows, []
         if not rows or self.moment is None or (self.iostat and self.reports < 2):
             return
-        before, self.before = self.before, self.moment
+        before = self.before
+        if not self.iostat:  # several of its tables have one stamp
+            self.before = self.moment
         seconds = (self.moment - before) % _DAY / SECOND if before is not None else None
         if _PROCESSES.intersection(rows[0]):
-            yield self.moment, seconds, {"cpu-load": [{"cpu": "all", "user": _of_processes(rows) / self.cores}]}
+            if "CPU" in rows[0]:  # other tables of pidstat have no CPU time
+                busy = _of_processes(rows) / self.cores
+                yield self.moment, seconds, {"cpu-load": [{"cpu": "all", "user": busy}]}
         else:
             yield self.moment, seconds, sadf.report_of(rows)
 
