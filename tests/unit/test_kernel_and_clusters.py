@@ -161,3 +161,24 @@ def test_files_of_collectd_are_read_by_their_folders(tmp_path: Path) -> None:
     (tmp_path / "load-2026-11-20").write_text("epoch,value\n1795193341.000,1.0\n")
     with pytest.raises(InputError, match="it is a file of collectd's csv plugin, and only those of cpu"):
         readers.read(tmp_path / "load-2026-11-20")
+
+
+def test_events_of_the_newer_interface_of_kubernetes(tmp_path: Path) -> None:
+    path = tmp_path / "events.json"
+    path.write_text(
+        '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "events.k8s.io/v1", "kind": "Event", '
+        '"eventTime": null, "reason": "BackOff", "note": "again", "regarding": {"kind": "Pod", "name": "web-1"}, '
+        '"deprecatedCount": 3, "deprecatedFirstTimestamp": "2026-11-20T16:48:00Z", '
+        '"deprecatedLastTimestamp": "2026-11-20T16:49:00Z"}]}'
+    )
+    [event] = readers.read(path).events().collect().to_dicts()
+    assert (event["place"], event["kind"], event["detail"]) == ("web-1", "k8s BackOff", "3 times: again")
+    assert event["end"] - event["begin"] == 60_000_000_000
+
+
+def test_levels_of_dmesg_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "dmesg.txt"
+    path.write_text(
+        "kern  :warn  : [Fri Nov 20 16:49:01 2026] TCP: Possible SYN flooding on port 80. Sending cookies.\n"
+    )
+    assert readers.read(path).events().collect()["kind"].to_list() == ["syn_flooding"]

@@ -151,3 +151,25 @@ def test_json_of_iostat_without_times(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="none of its entries has a time"):
         readers.read(path)
+
+
+def test_the_clock_of_sar_is_set_back_at_the_end_of_summer_time(tmp_path: Path) -> None:
+    rows = [("02:40:00", 1), ("02:50:00", 2), ("02:00:00", 3), ("02:10:00", 4), ("02:50:00", 5)]
+    lines = [f"{clock}  {queue}  100  0.10  0.10  0.10  0" for clock, queue in rows]
+    text = HEADER + "02:30:00     runq-sz  plist-sz   ldavg-1   ldavg-5  ldavg-15   blocked\n" + "\n".join(lines)
+    path = tmp_path / "sar.txt"
+    path.write_text(text)
+    run = readers.read(f"app={path}")
+    found = run.samples().collect().sort("time")
+    assert found["value"].to_list() == [1, 2, 3, 4, 5]
+    assert (found["time"].diff().drop_nulls() // 60_000_000_000).to_list() == [10, 10, 10, 40]
+    assert any("set back by an hour" in note for note in run.manifest.notes)
+
+
+def test_rows_of_a_table_without_zone_are_not_moved_if_they_are_only_unordered(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    clocks = ("02:59:58", "02:00:00", "02:59:59", "02:00:01")
+    path.write_text("time,host,run_queue\n" + "".join(f"2026-10-25 {clock},app,1\n" for clock in clocks))
+    run = readers.read(path)
+    assert run.samples().collect()["time"].max() == 1_792_897_199_000_000_000
+    assert not any("set back" in note for note in run.manifest.notes)

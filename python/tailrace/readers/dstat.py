@@ -129,7 +129,7 @@ def read(source: Source) -> Found:
         if samples.full:
             break
     empty = "there is no sample of CPU, run queue or disks in it, after the means since the machine started"
-    samples.into(found, source, empty, whole_seconds=clock.whole)
+    samples.into(found, source, empty, whole_seconds=clock.whole, local=not clock.unix and clock.zone != "UTC")
     if not clock.unix and clock.zone != "UTC":
         found.notes.append(f"{source.path.name}: its times are in {clock.zone} and are taken as UTC")
     return found

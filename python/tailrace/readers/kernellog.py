@@ -42,6 +42,8 @@ _STAMPS = (
     re.compile(r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"),
     re.compile(r"^(\d{9,11}\.\d{1,9}) "),
 )
+_LEVEL = re.compile(r"^[a-z]\w{2,8} *:[a-z]{3,6} *: (?=\[|\d{4}-)")
+"""Of `dmesg -x`: `kern  :warn  : [Fri Nov 20 …`."""
 _SINCE_BOOT = re.compile(r"^(?:<\d{1,3}>)?\[ *(\d{1,9}\.\d{1,9})\]|^\d{1,3},\d{1,19},(\d{1,16}),[^;]{1,40};")
 _YEARLESS = re.compile(r"^(?:<\d{1,3}>)?([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S{1,255} kernel:")
 """Of syslog."""
@@ -53,7 +55,7 @@ _DAY = 24 * 3600 * SECOND
 
 def sniff(name: str, head: bytes) -> bool:
     text = text_head(head) or ""
-    return any(_SEEN.search(line) and _stamped(line) for line in text.split("\n"))
+    return any(_SEEN.search(line) and _stamped(_LEVEL.sub("", line)) for line in text.split("\n"))
 
 
 def _stamped(line: str) -> bool:
@@ -77,7 +79,7 @@ def read(source: Source) -> Found:
         kind = next((kind for kind, seen in KINDS.items() if seen.search(line)), None) if _SEEN.search(line) else None
         if kind is None:
             continue
-        line = _of_journal(line) or line
+        line = _of_journal(line) or _LEVEL.sub("", line)
         moment, zoned = _moment(line, source.began)
         if moment is None:
             undated += 1

@@ -58,17 +58,16 @@ def read(source: Source) -> Found:
             continue
         about = table(event.get("involvedObject")) or table(event.get("regarding"))
         single = _moment(event.get("eventTime"))
-        first = _moment(event.get("firstTimestamp")) or single
+        first = _moment(_either(event, "firstTimestamp")) or single
         series = table(event.get("series"))
-        last = _moment(event.get("lastTimestamp")) or _moment(series.get("lastObservedTime")) or first
+        last = _moment(_either(event, "lastTimestamp")) or _moment(series.get("lastObservedTime")) or first
         reason = text(event.get("reason"))
         if first is None or last is None or reason is None:
             found.lose("events without a time or a reason", 1)
             continue
         place = source.place or text(about.get("name")) or "kubernetes"
-        detail = (
-            f"{event.get('count') or series.get('count') or 1} times: {event.get('message') or event.get('note') or ''}"
-        )
+        times = _either(event, "count") or series.get("count") or 1
+        detail = f"{times} times: {event.get('message') or event.get('note') or ''}"
         happened = (place[:1000], f"k8s {reason}"[:100], min(first, last), last, detail)
         known = text(table(event.get("metadata")).get("uid"))
         if known and (known in latest or len(latest) < NAMES):
@@ -85,6 +84,11 @@ def read(source: Source) -> Found:
         raise InputError(source.path, "there is no event in it", "docs/reference/readers.md lists what is read")
     events.into(found, source)
     return found
+
+
+def _either(event: dict[str, Any], key: str) -> object:
+    """A key of the core API, or what `events.k8s.io/v1` calls it."""
+    return event.get(key) or event.get(f"deprecated{key[0].upper()}{key[1:]}")
 
 
 def _restarts(source: Source, pod: dict[str, Any], events: Happened) -> None:

@@ -4,8 +4,9 @@
 ends of the lines, in their order:  02:59:58  02:59:59  02:00:00  02:00:01 …    set back: what follows is an hour later
                                     01:59:58  01:59:59  03:00:00  03:00:01 …    perhaps set forward: a note says so
 ```
-A program writes a line when a request has ended, so ends go back by little, unless the clock went back. Without this
-correction, the requests of two hours would be in one, and each queue twice as long.
+A sampler writes its samples in their order. A program writes a line when a request has ended, so ends go back little,
+unless the clock went back. Without this correction, the requests of two hours would be in one, and each queue twice as
+long.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tailrace import units
@@ -118,6 +120,24 @@ class Watch:
         return Found(notes=tuple(_set_forward(self._covered)))
 
 
+def set_back(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Samples without a time zone, in the order of their file: what follows a clock that was set back is an hour later.
+    Times that go back in another way, or more than once, stay as they are."""
+    of = ["place", "metric"]
+    seen = samples.with_columns(before=pl.col("time").shift(1).over(of))
+    is_back = (pl.col("before") - pl.col("time") >= _BACK_LEAST).fill_null(value=False)
+    steps = seen.with_columns(step=is_back, set=is_back.cast(pl.Int64).cum_sum().over(of))
+    back = steps.filter("step")
+    if back.is_empty() or back.select(pl.col("set").max()).item() > 1:
+        return samples, []
+    here = pl.col("time") + HOUR
+    if not back.select(here.is_between(pl.col("before") - _UNORDERED, pl.col("before") + _BACK_LEAST).all()).item():
+        return samples, []
+    last, first = back.select("before", "time").row(0)
+    moved = steps.with_columns(time=pl.col("time") + pl.col("set") * HOUR).select(samples.columns)
+    return moved, [_set_back(last, first, "a sample")]
+
+
 def _spans(ends: Times) -> Times:
     """The first and last of sorted ends between which no gap is long."""
     cuts = np.flatnonzero(np.diff(ends) > _GAP_MOST)
@@ -139,9 +159,9 @@ def _steps(ends: Times, first: int) -> list[int]:
     return [at for at, far in ahead if far.sum() > 1]
 
 
-def _set_back(last: int, first: int) -> str:
+def _set_back(last: int, first: int, what: str = "a line") -> str:
     return (
-        f"its clock was set back by an hour, as at the end of summer time: after a line at {_clock(last)} follows one "
+        f"its clock was set back by an hour, as at the end of summer time: after {what} at {_clock(last)} follows one "
         f"at {_clock(first)}. The times from there on are taken as an hour later"
     )
 

@@ -25,6 +25,15 @@ def is_local(text: str) -> bool:
     return _DATE.fullmatch(text) is not None
 
 
+def is_zoneless(text: str) -> bool:
+    """A date and a time of day whose zone is unknown. A Unix time has none, and needs none."""
+    return ":" in text and not _ZONE.search(text)
+
+
+ZONELESS = "its times have no time zone and are taken as UTC"
+_ZONE = re.compile(r"(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)\s*\Z", re.IGNORECASE)
+
+
 def order(texts: Iterable[str]) -> Order:
     """What comes first in the dates of a column."""
     found = set[Order]()

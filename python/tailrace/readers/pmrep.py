@@ -80,7 +80,7 @@ def read(source: Source) -> Found:
         if samples.full:
             break
     empty = "there is no rate of CPUs, disks or TCP in it whose time has a date; pass kernel.all.cpu to pmrep"
-    samples.into(found, source, empty, whole_seconds=whole)
+    samples.into(found, source, empty, whole_seconds=whole, local=not zoned)
     if not zoned:
         found.notes.append(f"{source.path.name}: its times have no time zone and are taken as UTC")
     return found

@@ -79,7 +79,8 @@ def read(source: Source) -> Found:
             break
     if found.lost.get(_NO_TIME) and not samples.time:
         raise InputError(source.path, "none of its entries has a time", "record with -t: iostat -xt -o JSON 1")
-    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it", whole_seconds=True)
+    empty = "there is no sample of CPU, run queue, memory or disks in it"
+    samples.into(found, source, empty, whole_seconds=True, local=bool(zones))
     if zones:
         name = source.path.name
         found.notes.append(f"{name}: its times are in {', '.join(sorted(zones))} and are taken as UTC (use sadf -U)")

@@ -9,7 +9,7 @@ import polars as pl
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, NAMES, SAMPLE_INTERVAL_NS, SAMPLE_NAME, VALUE_MAX
 from tailrace.dataset.metrics import SHARES
 from tailrace.errors import InputError
-from tailrace.readers import intervals, metrics, outliers, room
+from tailrace.readers import intervals, localclock, metrics, outliers, room
 from tailrace.readers.source import Found, Source
 
 
@@ -47,9 +47,12 @@ class Sampled:
     def _nameable(self, name: str) -> bool:
         return name in self.names or (len(self.names) < NAMES and 0 < len(name.encode(errors="replace")) <= SAMPLE_NAME)
 
-    def into(self, found: Found, source: Source, empty: str, *, whole_seconds: bool = False) -> None:
+    def into(
+        self, found: Found, source: Source, empty: str, *, whole_seconds: bool = False, local: bool = False
+    ) -> None:
         """Put the samples into `found`; InputError with the sentence `empty` if there are none.
-        `whole_seconds`: a note says that the stamps are."""
+        `whole_seconds`: a note says that the stamps are. `local`: their time zone is unknown, so their clock may have
+        been set back."""
         found.lose("samples without a usable time, name or value", self.unusable)
         if not self.time:
             raise InputError(source.path, empty, "docs/reference/readers.md lists what is read")
@@ -64,6 +67,9 @@ class Sampled:
             }
         ).with_columns(interval_ns=pl.when(pl.col("interval_ns") > 0).then(pl.col("interval_ns")))
         name = source.path.name
+        if local:
+            frame, notes = localclock.set_back(frame)
+            found.notes += [f"{name}: {note}" for note in notes]
         once = _once(frame, found, name, whole_seconds=whole_seconds)
         frame, notes = intervals.complete(outliers.without(once, "time", found, name))
         found.notes += [f"{name}: {note}" for note in notes]

@@ -17,7 +17,7 @@ import polars as pl
 from tailrace import units
 from tailrace.bounds import EARLIEST_NS, LATEST_NS, SAMPLE_INTERVAL_NS, SAMPLE_NAME
 from tailrace.errors import InputError
-from tailrace.readers import intervals, localdates, metrics, numerals, outliers, room
+from tailrace.readers import intervals, localclock, localdates, metrics, numerals, outliers, room
 from tailrace.readers.layout import MISSING, Layout, csv_rows, layout_of, parquet_rows
 from tailrace.readers.numerals import Column, Form
 from tailrace.readers.source import Found, Source, text_head
@@ -42,8 +42,10 @@ def read(source: Source) -> Found:
     damage = _Damage("row" if parquet else "line")
     frames: list[pl.DataFrame] = []
     scale, most, count = layout.time_scale, room.samples(), 0
+    local = False
     for rows in blocks:
         scale = scale or _usual_scale(rows.get_column("time"))
+        local = local or any(map(localdates.is_zoneless, rows.get_column("time").drop_nulls().head(1)))
         moments = _moments(rows.get_column("time"), scale, order)
         frames.append(_numbers(rows, moments, layout, source.place, damage, form).head(most - count))
         count += frames[-1].height
@@ -55,6 +57,9 @@ def read(source: Source) -> Found:
     if samples.is_empty():
         why = next(iter((*said, *damage.named)), "there is no sample in it")
         raise InputError(source.path, why, "docs/reference/readers.md shows the form")
+    if local:
+        samples, moved = localclock.set_back(samples)
+        said += [*([] if order else [localdates.ZONELESS]), *moved]
     samples = outliers.without(samples, "time", found, source.path.name)
     samples, notes, shares = metrics.standardise(samples)
     found.lose(metrics.NO_SHARES, shares)

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tailrace.readers import sadf
+from tailrace.readers import localclock, sadf
 from tailrace.readers.sadf import Row
 from tailrace.readers.sampled import Sampled
 from tailrace.readers.source import Found, Source, text_head
@@ -58,7 +58,8 @@ def read(source: Source) -> Found:
             samples.add(moment, interval, (source.place or print_out.host) + suffix, metric, value)
         if samples.full:
             break
-    samples.into(found, source, "there is no sample of CPU, run queue, memory or disks in it", whole_seconds=True)
+    empty = "there is no sample of CPU, run queue, memory or disks in it"
+    samples.into(found, source, empty, whole_seconds=True, local=not print_out.zoned)
     if not print_out.zoned:
         found.notes.append(f"{source.path.name}: its times have no time zone and are taken as UTC")
     return found
@@ -174,7 +175,8 @@ class _Printed:
         before = self.before
         if not self.iostat:  # several of its tables have one stamp
             self.before = self.moment
-        seconds = (self.moment - before) % _DAY / SECOND if before is not None else None
+        was_set_back = before is not None and 0 < before - self.moment < 2 * localclock.HOUR
+        seconds = (self.moment - before) % _DAY / SECOND if before is not None and not was_set_back else None
         if _PROCESSES.intersection(rows[0]):
             if "CPU" in rows[0]:  # other tables of pidstat have no CPU time
                 busy = _of_processes(rows) / self.cores

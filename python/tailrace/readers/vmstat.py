@@ -59,6 +59,7 @@ def read(source: Source) -> Found:
         source,
         "it has no report after the first, which covers the time since the machine started",
         whole_seconds=True,
+        local=zone != "UTC",
     )
     name = source.path.name
     if source.place is None:

@@ -47,7 +47,7 @@ def read(source: Source) -> Found:
     values = [i for i, of in enumerate(roles) if of not in ("time", "place", "interval")]
     forms, notes = _forms(source, names, values, delimiter)
     found.notes += [f"{name}: {note}" for note in notes]
-    parse, said = _dates(source, time, delimiter)
+    parse, said, local = _dates(source, time, delimiter)
     found.notes += [f"{name}: {said}"] if said else []
     called = {i: metrics.as_percent(names[i]) if forms[i].percent else names[i] for i in values}
     for line_number, row in _rows(source, found, delimiter):
@@ -70,19 +70,21 @@ def read(source: Source) -> Found:
             break
     found.lose("samples without a value", empty)
     found.lose(numerals.UNKNOWN, unknown)
-    samples.into(found, source, notes[0] if unknown else "there is no sample in it")
+    samples.into(found, source, notes[0] if unknown else "there is no sample in it", local=local)
     return found
 
 
-def _dates(source: Source, time: int, delimiter: str) -> tuple[Callable[[str], int], str]:
-    """What reads a time, and what to say of it: dates of other countries show their order together."""
+def _dates(source: Source, time: int, delimiter: str) -> tuple[Callable[[str], int], str, bool]:
+    """What reads a time, what to say of it, and whether it lacks a time zone: dates of other countries show their order
+    together."""
     first = next((row[time] for _, row in _rows(source, Found(), delimiter) if len(row) > time), "")
     if not localdates.is_local(first):
-        return units.parse_moment, ""
+        local = localdates.is_zoneless(first)
+        return units.parse_moment, localdates.ZONELESS if local else "", local
     order = localdates.order(row[time] for _, row in _rows(source, Found(), delimiter) if len(row) > time)
     if not order:
         raise InputError(source.path, localdates.refusal(first), localdates.ADVICE)
-    return partial(localdates.moment, first=order), localdates.note(order)
+    return partial(localdates.moment, first=order), localdates.note(order), True
 
 
 def _rows(source: Source, found: Found, delimiter: str) -> Iterator[tuple[int, list[str]]]:
