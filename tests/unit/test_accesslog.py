@@ -83,7 +83,7 @@ def test_a_log_of_whole_seconds_claims_no_lost_attempts(tmp_path: Path) -> None:
 def test_a_diagnosis_without_visits_claims_nothing_of_queues(tmp_path: Path) -> None:
     usual = [f'a - - [20/Nov/2026:16:49:{i % 60:02} +0000] "GET / HTTP/1.1" 200 5 "-" "x" 0.005' for i in range(600)]
     slow = [line.replace("0.005", f"1.0{i:02}") for i, line in enumerate(usual[:20], 5)]
-    (tmp_path / "log").write_text("\n".join([*usual, *slow]))
+    (tmp_path / "log").write_text("\n".join([*usual, *slow, ""]))
     found = diagnose(readers.read(f"web={tmp_path / 'log'}"))
     assert found.vlrt == 20
     assert {(episode.origin, episode.cause) for episode in found.episodes} == {(None, "unknown")}
@@ -142,11 +142,37 @@ def test_a_format_of_nginx(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ('%{begin:msec}t "%m %U%q %H" %>s %{ms}Tms', '{0}{1:03} "GET /item/17{2} HTTP/1.1" 200 {1}ms'),
+        ("%{begin:msec}t %v%U%q %m %>s %{ms}T", "{0}{1:03} shop.example/item/17{2} GET 200 {1}"),
+        ("$msec $uri$is_args$args|$request_method|$status|$request_time", "{0}.{1:03} /item/17{2}|GET|200|0.{1:03}"),
+        (
+            '$msec "$request_method $scheme://${host}${request_uri} x" $status $request_time',
+            '{0}.{1:03} "GET https://shop.example/item/17{2} x" 200 0.{1:03}',
+        ),
+    ],
+)
+def test_fields_without_anything_between_them(form: str, line: str, tmp_path: Path) -> None:
+    """A path, and a query that may be empty, often stand side by side. Both readers read them alike."""
+    lines = [line.format(1795193341, took, "" if took % 3 else "?q=/a") for took in range(10, 110)]
+    (tmp_path / "log").write_text("\n".join([*lines, ""]))
+    run = readers.read(f"web={tmp_path / 'log'}", log_format=form)
+    begins = [0] * 100 if form[0] == "$" else range(10, 110)
+    assert sorted(row[:3] for row in stays(run, "web")) == sorted(
+        (1000 + begin, 1000 + begin, 1000 + begin + took) for begin, took in zip(begins, range(10, 110), strict=True)
+    )
+    assert set(run.requests().collect()["interaction"].cast(pl.String)) == {"GET /item/{id}"}
+    assert run.lost() == {}
+
+
+@pytest.mark.parametrize(
     ("form", "said"),
     [
         ('%h %t "%r" %>s', "lacks a time or the duration"),
         ("$msec $status", "lacks a time or the duration"),
         ("$msec$request_time", "nothing between them"),
+        ("$msec $request_time $remote_addr$host", "nothing between them"),
     ],
 )
 def test_a_format_that_cannot_tell_times_is_refused(form: str, said: str, tmp_path: Path) -> None:

@@ -97,7 +97,10 @@ def test_damaged_files(tmp_path: Path) -> None:
         file.write(f"{START + 4}.000,20\n{START + 3}.000,10\n{START + 5}.000,{'9' * 400}\n{START + 6}.000,1,2\n17951")
     run = readers.read(path)
     assert values(run, "context_switches") == [(1, 50.0), (4, 10.0)]
-    assert run.lost() == {"contextswitch-2026-11-20: damaged lines": 3}
+    assert run.lost() == {
+        "contextswitch-2026-11-20: damaged lines": 2,
+        "contextswitch-2026-11-20: last lines that were cut off": 1,
+    }
 
 
 def test_a_cut_file_of_iowait_makes_no_cpu_busy(tmp_path: Path) -> None:

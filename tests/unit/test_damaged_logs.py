@@ -46,6 +46,31 @@ def test_calls_beyond_the_bound_are_counted(tmp_path: Path) -> None:
     assert run.visits().collect().height == 2 * 60 + 1 + 16
 
 
+def test_a_last_line_that_was_cut_gives_no_number_that_lost_its_digits(tmp_path: Path) -> None:
+    """Whatever its length, the last line gives the request that it was, or none."""
+    lines = [line(number) for number in range(60)]
+    rows = {}
+    for length in range(len(lines[-1]) - 1, 0, -1):
+        (tmp_path / "access.log").write_text("".join(lines[:-1]) + lines[-1][:length])
+        run = readers.read(f"web={tmp_path / 'access.log'}")
+        found = run.requests().collect()
+        assert found.height == 59 + (not run.lost())
+        rows[length] = set(found.select("sent", "end").rows())
+    whole = rows[len(lines[-1]) - 1]
+    assert len(whole) == 60
+    assert all(found <= whole for found in rows.values())
+
+
+def test_a_cut_line_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "samples.csv").write_text(
+        "time,place,metric,value\n1795193340,web,cpu_busy,0.5\n1795193341,web,cpu_busy,0.9"
+    )
+    run = readers.read(tmp_path / "samples.csv")
+    assert run.samples().collect()["value"].to_list() == [0.5]
+    assert run.lost() == {"samples.csv: last lines that were cut off": 1}
+    assert any("may have lost digits" in note for note in run.manifest.notes)
+
+
 @pytest.mark.parametrize(
     "damage", ['{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"zz"}]}]}]}', '{"resourceSpans":5']
 )

@@ -204,7 +204,7 @@ def test_a_slow_query_for_a_name_is_no_lost_attempt(query: str, lost: int, tmp_p
     """hey counts the time to connect from the query on."""
     header = (FILES / "hey.csv").read_text().partition("\n")[0]
     lines = [f"0.0050,0.0005,0.0001,0,0.0045,0,200,{n / 10:.4f}" for n in range(30)]
-    (tmp_path / "hey.csv").write_text("\n".join([header, *lines, f"1.0065,1.0015,{query},0,0.005,0,200,3.1"]))
+    (tmp_path / "hey.csv").write_text("\n".join([header, *lines, f"1.0065,1.0015,{query},0,0.005,0,200,3.1\n"]))
     run = read(tmp_path / "hey.csv")
     assert run.requests().collect()["drops"].sum() == lost
 

@@ -202,7 +202,7 @@ def test_counters_of_each_monitoring_system_show_the_same_two_seconds(file: str,
 
 def test_a_counter_that_was_reset_gives_no_sample_there(tmp_path: Path) -> None:
     lines = [f"node_context_switches_total {value} {1795193340 + i}" for i, value in enumerate((10, 30, 5, 9))]
-    (tmp_path / "metrics.txt").write_text("\n".join(lines))
+    (tmp_path / "metrics.txt").write_text("\n".join([*lines, ""]))
     assert values(tmp_path / "metrics.txt", "context_switches", "prometheus") == [
         (T + SECOND, 20.0),
         (T + 3 * SECOND, 4.0),
@@ -215,7 +215,7 @@ def test_the_periods_in_which_a_container_was_throttled(tmp_path: Path) -> None:
         for name, value in (("", 150), ("throttled_", 30))
         for i in range(2)
     ]
-    (tmp_path / "metrics.txt").write_text("\n".join(lines))
+    (tmp_path / "metrics.txt").write_text("\n".join([*lines, ""]))
     assert values(tmp_path / "metrics.txt", "cpu_throttled", "app-1") == [(T + 15 * SECOND, 0.2)]
 
 

@@ -69,7 +69,7 @@ def test_otlp_in_any_order_gives_the_chain_and_its_lost_attempts() -> None:
     }
     assert {(call.caller, call.callee) for call in run.topology.calls} == {("web", "app"), ("app", "postgresql")}
     said = " ".join(run.manifest.notes)
-    assert "lost attempts (3 in all), which is indirect evidence" in said
+    assert "connections that lost attempts (3 in all), which is indirect evidence" in said
     assert "visits whose caller's span is missing: 2" in said
 
 

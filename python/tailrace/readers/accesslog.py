@@ -106,6 +106,8 @@ class _Log:
     """All stamps are whole seconds."""
     fine: bool = False
     """Some stamps are no whole milliseconds."""
+    at_end: bool = False
+    """Some stamps are those of the end of a request."""
     balancer: Balancer = field(default_factory=Balancer)
     flags: Counter[str] = field(default_factory=Counter)
 
@@ -230,6 +232,7 @@ def _add(log: _Log, line: Line, duration: int) -> None:
     """The visit of a line, and those of the servers that it called."""
     begin = line.stamp_ns - duration if line.at_end else line.stamp_ns
     end = begin + duration
+    log.at_end = log.at_end or line.at_end
     log.whole = log.whole and line.stamp_ns % units.SECOND == 0
     log.fine = log.fine or line.stamp_ns % units.MILLISECOND != 0
     interaction = log.names.of(line.method, line.target) if line.method else None
@@ -260,6 +263,7 @@ def _add(log: _Log, line: Line, duration: int) -> None:
 def _add_all(log: _Log, piece: Piece, form: Form, layout: Layout, taker: Taker | None) -> bool:
     """The visits of many lines, as `_add` makes them; False: one of them needs it."""
     if taker is not None and (taken := taker.take(piece, log.stays)) is not None:
+        log.at_end = log.at_end or taker.at_end
         log.count(taken)
         return True
     return _add_columns(log, piece.columns(), form, layout)
@@ -286,6 +290,7 @@ def _add_columns(log: _Log, part: Cut, form: Form, layout: Layout) -> bool:
     for flags, count in _counted(ended.flags).items() if ended.flags is not None else ():
         log.flag(flags, count)
     log.untimed += rows.untimed
+    log.at_end = log.at_end or at_end
     log.whole = log.whole and not (rows.stamp % units.SECOND).any()
     log.fine = log.fine or bool((rows.stamp % units.MILLISECOND).any())
     log.balancer.add_all(ended, rows.begin)
@@ -363,7 +368,7 @@ def _notes(log: _Log, form: Form, source: Source) -> list[str]:
             "its stamps are whole seconds, so response times are known and the order of requests within a second, "
             "queues in steps of 50 ms, and what a server did meanwhile are unknown (nginx: log $msec)"
         )
-    elif form.at_end:
+    elif log.at_end:
         good = "1 µs" if log.fine else "1 ms"
         said.append(f"its stamps are good to {good}; a request begins at its stamp less its duration")
     if form.zoneless:

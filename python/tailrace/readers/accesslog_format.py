@@ -17,7 +17,7 @@ from tailrace.readers.accesslog_layout import CALLED, Layout
 from tailrace.readers.accesslog_lines import Form, Line
 
 _NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-_APACHE = re.compile(r"%\{(?:[a-z]{1,3}|time),[^}]*\}|%[<>!,\d]*(?:\{([^}]*)\})?(?:\^?[A-Za-z]{1,3}|%)")
+_APACHE = re.compile(r"%\{(?:[a-z]{1,3}|time),[^}]*\}|%[<>!,\d]*(?:\{([^}]*)\})?(?:\^[A-Za-z]{1,3}|[A-Za-z]|%)")
 _UNDERTOW = re.compile(r"%\{(?:i|o|c|s|r|q|b|time),")
 """Undertow's fields with a name. Its lines are stamped at the end, and its `%D` is in milliseconds."""
 _JETTY = re.compile(r"%\{(?:client|server|local|remote)\}[ap]|\|[^}]*\}t")
@@ -39,6 +39,13 @@ _WIDTHS = {"msec_frac": "3", "usec_frac": "6", "sec": "9,11", "msec": "12,14", "
 _STAMPS = {f"%{{{mark}{unit}}}t": scale for unit, scale in _MOMENTS.items() for mark in ("", "begin:", "end:")}
 _ASKED = r"(\S{1,40} \S* HTTP/\d(?:\.\d)?|-|\S{1,40} \S*)"
 """A request without quotes around it, which Spring Boot's documentation shows: `%t %a %r %s (%D microseconds)`."""
+_STARTS = {
+    **dict.fromkeys(("%q", "is_args"), "?"),
+    **dict.fromkeys(("%U", "request_uri", "uri", "document_uri"), "/"),
+}
+"""How these begin where they are not empty, so that another field may stand right before them: `%U%q`."""
+_SHAPES = {"is_args": r"(\??)", "pipe": "([.p])", "%X": "([X+-])", "scheme": "([a-z]{1,9})"}
+"""Fields that end by themselves, so that another may follow at once: `$is_args$args`."""
 _OF_APACHE = {
     **dict.fromkeys(_DURATIONS, "duration"),
     **dict.fromkeys(_STAMPS, "stamp"),
@@ -144,12 +151,42 @@ def _compiled(text: str, token: re.Pattern[str], dates: Mapping[str, Date]) -> t
         elif token is _APACHE and plain.endswith("}t") and _plain(plain) in _WIDTHS:
             pattern += rf"(\d{{{_WIDTHS[_plain(plain)]}}})"
         elif i + 1 < len(tokens) and tokens[i + 1].start() == at:
-            raise UsageError(f"--log-format {text}: {match[0]} and the field after it have nothing between them")
+            pattern += _joined(text, tokens[i:], plain)
         elif plain in ("%r", "request") and after == " ":
             pattern += _ASKED
         else:
             pattern += r"\[([^\]]*)\]" if match[0] == "%t" and token is _APACHE else _until(after)
     return fields, re.compile(pattern + re.escape(text[at:]))
+
+
+def _joined(text: str, tokens: list[re.Match[str]], plain: str) -> str:
+    """The first of these fields, which another one follows at once. Raises UsageError if nothing shows where it ends."""
+    if plain in _SHAPES:
+        return _SHAPES[plain]
+    start = _starts(tokens[1])
+    if not start:
+        raise UsageError(f"--log-format {text}: {tokens[0][0]} and the field after it have nothing between them")
+    return _until(_end_of_run(text, tokens), start)
+
+
+def _name(token: re.Match[str]) -> str:
+    """The field without nginx' sign and braces, and without what Apache allows before its letter."""
+    return re.sub(r"^%[<>!,\d]*", "%", token[0]) if token[0][0] == "%" else token[0].strip("${}")
+
+
+def _starts(token: re.Match[str]) -> str:
+    """What the field begins with; empty if anything."""
+    return _STARTS.get(_name(token), "")
+
+
+def _end_of_run(text: str, tokens: list[re.Match[str]]) -> str:
+    """The character after the last of the fields that follow one another at once; empty at the end of the format."""
+    at = tokens[0].end()
+    for token in tokens[1:]:
+        if token.start() > at:
+            break
+        at = token.end()
+    return text[at : at + 1]
 
 
 def _layout(text: str, token: re.Pattern[str], fields: list[str]) -> Layout | None:
@@ -169,23 +206,28 @@ def _layout(text: str, token: re.Pattern[str], fields: list[str]) -> Layout | No
     both = [{"clock", "stamp"}, {"asked", "method"}, {"asked", "uri"}] if token is _APACHE else []
     if len(set(used)) < len(used) or any(pair <= set(used) for pair in both):
         return None
-    layout, at = Layout(whole=False, scales=scales), 0
-    for match, column in zip(token.finditer(text), columns, strict=True):
+    layout, at, tokens = Layout(whole=False, scales=scales), 0, list(token.finditer(text))
+    for i, (match, column) in enumerate(zip(tokens, columns, strict=True)):
         literal, at = text[at : match.start()], match.end()
         bracket = "[" if match[0] == "%t" else ""
-        after = "]" if bracket else text[at : at + 1]
+        after, start = "]" if bracket else text[at : at + 1], ""
+        if i + 1 < len(tokens) and tokens[i + 1].start() == at:
+            after, start = _end_of_run(text, tokens[i:]), _starts(tokens[i + 1])
+            if _name(match) in _SHAPES or not start:
+                return None
         layout.text(literal + bracket)
-        layout.value(column, '"\\' if after == '"' else after)
+        layout.value(column, ('"\\' if after == '"' else after) + start)
         layout.text("]" if bracket else "")
     layout.text(text[at:])
     return layout
 
 
-def _until(after: str) -> str:
-    """A field, up to the character after it; within quotes, a quote may be escaped."""
+def _until(after: str, start: str = "") -> str:
+    """A field, up to the character after it, or to the one that begins the next field; within quotes, a quote may be
+    escaped."""
     if after == '"':
-        return r'((?:[^"\\]|\\.)*)'
-    return f"([^{re.escape(after)}]*)" if after else "(.*)"
+        return rf'((?:[^"\\{re.escape(start)}]|\\.)*)'
+    return f"([^{re.escape(after + start)}]*)" if after + start else "(.*)"
 
 
 def _apache(values: Mapping[str, str], dates: Mapping[str, Date], *, at_end: bool) -> Line | None:

@@ -101,7 +101,8 @@ class Taker:
 
     def __init__(self, server: str, layout: Layout, *, at_end: bool, local: bool) -> None:
         self._server, self._program = server, OF[layout.software]
-        at_end = at_end and not SOFTWARE[layout.software].at_begin
+        self.at_end = at_end = at_end and not SOFTWARE[layout.software].at_begin
+        """Stamps are those of the end of a request."""
         has = {COLUMNS[one["column"]] for one in layout.fields if one["column"] is not None}
         stamp, duration = (layout.scales.get(column, 1) for column in ("stamp", "duration"))
         longest = min(self._program.longest, self._program.most * duration, DURATION_MAX_NS)

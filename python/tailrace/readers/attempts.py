@@ -143,5 +143,5 @@ def note(took: str, count: int) -> str:
     """Why waits were taken as lost attempts; `took` is what took so long, and a verb."""
     return (
         f"{took} 1, 3, 7 s or the like, the times at which a kernel repeats connection attempts: these are taken as "
-        f"lost attempts ({count} in all), which is indirect evidence"
+        f"those of connections that lost attempts ({count} in all), which is indirect evidence"
     )

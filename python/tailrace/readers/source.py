@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +24,8 @@ _HEAD = 64 * 1024
 _BLOCK = 4 * 1024 * 1024
 _LINE_END = 10
 _HOLLOW = "NUL bytes in texts"
+_CUT = re.compile(rb"[\w.+-]\Z")
+"""How a line ends of which more may have followed: a number that lost its last digits is another number."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,9 @@ class Source:
             number += lines_of(block)
 
     def ends(self, found: Found, size: int = _BLOCK) -> Iterator[tuple[bytes, int]]:
-        """The same without numbers: bytes, and where the whole lines among them end."""
-        rest, is_cut = b"", False
+        """The same without numbers: bytes, and where the whole lines among them end. A last line that ends in the middle
+        of a word or a number, without its line end, is left out: what its program wrote there is not known."""
+        rest, is_cut, is_first = b"", False, True
         for data in self.text_blocks(found, size):
             if is_cut:  # This is still the line whose first bytes were given.
                 _, is_end, data = data.partition(b"\n")
@@ -93,8 +97,11 @@ class Source:
                 rest = data
                 continue
             yield data, (LINE if is_cut else end)
+            is_first = False
             rest = b"" if is_cut else data[end + 1 :]
-        if rest:
+        if rest and not is_first and _CUT.search(rest):
+            found.cut(self.path.name)
+        elif rest:
             yield rest, len(rest)
 
     def texts(self, found: Found) -> Iterator[str]:
@@ -193,6 +200,13 @@ class Found:
         """Reading ended before the end of the file."""
         self.lose("bytes after a break", 1)
         self.notes.append(f"{name}: {why}")
+
+    def cut(self, name: str) -> None:
+        """The last line has no line end, and ends in the middle of a word or a number."""
+        self.lose("last lines that were cut off", 1)
+        self.notes.append(
+            f"{name}: its last line has no line end and was left out: a number there may have lost digits"
+        )
 
     def filled(self, name: str, count: int, what: str = "samples") -> None:
         """Reading ended at the largest number of samples that fit into memory."""
