@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -77,3 +78,54 @@ def test_prefixes_and_languages_of_postgresql(tmp_path: Path, line: str) -> None
     assert found.select("sent", "end", "interaction").rows() == [
         (1_795_193_340_000_000_000, 1_795_193_341_203_000_000, "SELECT items")
     ]
+
+
+def _entry(form: str, moment: str, process: int, message: str) -> str:
+    """One entry of PostgreSQL's log."""
+    if form == "csv":
+        return (
+            f'{moment} UTC,"app","shop",{process},"10.0.0.2:1",65f.1,1,"SELECT",,,,LOG,00000,"{message}",,,,,,,,,""\n'
+        )
+    if form == "json":
+        return (
+            json.dumps({"timestamp": f"{moment} UTC", "pid": process, "session_id": "65f.1", "message": message}) + "\n"
+        )
+    return f"{moment} UTC [{process}] app@shop LOG:  {message}\n"
+
+
+@pytest.mark.parametrize("form", ["log", "csv", "json"])
+def test_a_statement_that_was_logged_before_its_duration_names_it(form: str, tmp_path: Path) -> None:
+    """`log_statement = all` beside `log_duration`: sessions overlap, and one statement failed."""
+    lines = [
+        ("2026-11-20 16:49:00.000", 1, "statement: SELECT * FROM items WHERE id = 1"),
+        ("2026-11-20 16:49:00.001", 2, "execute S_1: UPDATE orders SET x = 1"),
+        ("2026-11-20 16:49:00.003", 1, "duration: 3.000 ms"),
+        ("2026-11-20 16:49:00.005", 2, "duration: 4.000 ms"),
+        ("2026-11-20 16:49:00.006", 3, "statement: SELECT * FROM broken"),
+        ("2026-11-20 16:49:00.007", 3, "statement: INSERT INTO logins VALUES (1)"),
+        ("2026-11-20 16:49:00.009", 3, "duration: 2.000 ms"),
+        ("2026-11-20 16:49:00.010", 3, "duration: 1.000 ms"),
+    ]
+    (tmp_path / "pg").write_text("".join(_entry(form, *line) for line in lines))
+    run = readers.read(f"db={tmp_path / 'pg'}")
+    found = run.requests().select("sent", pl.col("interaction").cast(pl.String)).collect().sort("sent").rows()
+    assert [((sent - T) / MILLISECOND, called) for sent, called in found] == [
+        (0, "SELECT items"), (1, "UPDATE orders"), (7, "INSERT logins"), (9, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("# Query_time: 0.00{0:02}  Lock_time: 0.0\nSET timestamp={1};\nSELECT 1;\n", False),
+        ("2026-11-20 16:49:{0:02} UTC [7] LOG:  duration: 5.0{0:02} ms  statement: SELECT 1\n", True),
+    ],
+)
+def test_whole_seconds_give_response_times_and_no_visits(line: str, advice: bool, tmp_path: Path) -> None:
+    """MariaDB's stamps, and those of PostgreSQL's `%t`, do not show how many queries were there at a time."""
+    (tmp_path / "log").write_text("".join(line.format(n, 1795193340 + n) for n in range(60)))
+    run = readers.read(f"db={tmp_path / 'log'}")
+    assert run.requests().collect().height == 60
+    assert run.visits().collect().is_empty()
+    said = next(note for note in run.manifest.notes if "whole seconds" in note)
+    assert ("log_line_prefix" in said) == advice

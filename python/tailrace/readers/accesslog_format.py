@@ -160,7 +160,7 @@ def _compiled(text: str, token: re.Pattern[str], dates: Mapping[str, Date]) -> t
 
 
 def _joined(text: str, tokens: list[re.Match[str]], plain: str) -> str:
-    """The first of these fields, which another one follows at once. Raises UsageError if nothing shows where it ends."""
+    """The first of these fields, which another one follows at once. Raises UsageError if its end does not show."""
     if plain in _SHAPES:
         return _SHAPES[plain]
     start = _starts(tokens[1])

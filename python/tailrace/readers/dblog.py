@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tailrace import units
 from tailrace.readers import logged
 from tailrace.readers.accesslog_lines import json_table
+from tailrace.readers.dblog_statements import Stated, of_object, of_prefix, of_row
 from tailrace.readers.elements import moment
 from tailrace.readers.layout import fields
 from tailrace.readers.naming import Names
@@ -40,7 +41,7 @@ _DURATION = r"[^\W\d][\w ]{0,30}? ?: (\d{1,9}\.\d{1,3}) (?:ms|мс)"
 """`duration: 12.345 ms` in the server's language."""
 _PG = re.compile(
     r"^(?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) ([A-Z]{1,5}|[+-]\d\d(?::?\d\d)?)\b|(\d{10}\.\d{3}) )"
-    rf".{{0,400}}?: {{1,2}}{_DURATION}([\s\S]*)",
+    rf"(.{{0,400}}?): {{1,2}}{_DURATION}([\s\S]*)",
     re.MULTILINE,
 )
 _ENTRY = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d{10}\.\d{3} |\{"timestamp":')
@@ -69,6 +70,10 @@ class _Query:
     begin: int
     duration: int
     sql: str
+    stamp: int
+    """What the log has, of which the others were made."""
+    session: str = ""
+    """Who sent it, if its statement may stand in an entry before it."""
 
 
 _RATE = re.compile(r"\bLog_slow_rate_limit: (\d{1,9})\b")
@@ -137,9 +142,10 @@ def read(source: Source) -> Found:
     mysql = bool(_QUERY_TIME.search(head))
     server = source.place or ("mysql" if mysql else "postgresql")
     shortest: int | None = None
-    told = _Told()
+    told, whole = _Told(), True
     for query in _mysql(source, found, told) if mysql else _postgresql(source, found, told):
         shortest = query.duration if shortest is None else min(shortest, query.duration)
+        whole = whole and query.stamp % units.SECOND == 0
         stays.add(
             Stay(
                 server,
@@ -152,7 +158,7 @@ def read(source: Source) -> Found:
             )
         )
     all_logged = shortest is not None and shortest < _THRESHOLD_NS and not told.thresholds
-    stays.into(found, name, visits=all_logged)
+    stays.into(found, name, visits=all_logged and not whole)
     found.missing = logged.by_durations(*stays.parts()) if all_logged else ""
     kept = 1 / min(told.rates) if len(told.rates) == 1 and min(told.rates) > 1 else None
     found.topology = Topology(servers=(Server(name=server, protocol="mysql" if mysql else "postgres", kept=kept),))
@@ -162,6 +168,11 @@ def read(source: Source) -> Found:
         found.notes.append(
             f"{name}: no query took less than {units.format_duration(shortest)}, so the log has a threshold: the "
             "faster queries, and how many the database held, are unknown"
+        )
+    if whole and shortest is not None:
+        found.notes.append(
+            f"{name}: its stamps are whole seconds, so response times are known and the order of queries within a "
+            f"second, and how many the database held, are unknown{'' if mysql else ' (log_line_prefix: %m)'}"
         )
     found.notes += [f"{name}: {note}" for note in told.notes()]
     found.notes.append(f"{name}: the log does not contain whether a query succeeded; all count as ok")
@@ -198,16 +209,19 @@ def _mysql(source: Source, found: Found, told: _Told) -> Iterator[_Query]:
 
 
 def _whole(end: int | None, began: int | None, duration: int, sql: list[str]) -> Iterator[_Query]:
-    begin = end - duration if end is not None else began
-    if begin is not None:
-        yield _Query(begin, duration, " ".join(sql))
+    stamp = began if end is None else end
+    if stamp is not None:
+        yield _Query(stamp if end is None else stamp - duration, duration, " ".join(sql), stamp)
 
 
 def _postgresql(source: Source, found: Found, told: _Told) -> Iterator[_Query]:
+    stated = Stated()
     for entry in _entries(line for _, line in source.lines(found)):
         query = _of_pg_csv(entry) or _of_pg_text(entry, told.zones) or _of_pg_json(entry)
         if query is not None:
-            yield query
+            yield query if query.sql else replace(query, sql=stated.taken(query.session))
+        elif stated.add(entry):
+            continue
         elif (said := _SET.search(entry)) and said[2] not in _NO_THRESHOLD and len(told.thresholds) < _TOLD_MOST:
             told.thresholds.add(f"{said[1]} = {said[2]}")
 
@@ -216,12 +230,13 @@ def _of_pg_text(line: str, zones: set[str]) -> _Query | None:
     match = _PG.match(line)
     if match is None:
         return None
-    stamp, zone, epoch, took, rest = match.groups()
+    stamp, zone, epoch, prefix, took, rest = match.groups()
+    session = of_prefix(prefix)
     if epoch:
-        return _pg(epoch, None, took, rest)
+        return _pg(epoch, None, took, rest, session)
     if len(zones) < 10 and zone[0] not in "+-":
         zones.add(zone)
-    return _pg(stamp, zone, took, rest)
+    return _pg(stamp, zone, took, rest, session)
 
 
 def _of_pg_csv(line: str) -> _Query | None:
@@ -230,17 +245,17 @@ def _of_pg_csv(line: str) -> _Query | None:
     row = fields(line, ",") or fields(f'{line}"', ",")  # the rest of a long message was left out
     said = _SAID.match(row[13]) if len(row) > 13 else None
     stamp, _, zone = row[0].rpartition(" ") if row else ("", "", "")
-    return _pg(stamp, zone, said[1], said[2]) if said else None
+    return _pg(stamp, zone, said[1], said[2], of_row(row)) if said else None
 
 
 def _of_pg_json(line: str) -> _Query | None:
     values = json_table(line) or {}
     said = _SAID.match(str(values.get("message")))
     stamp, _, zone = str(values.get("timestamp")).rpartition(" ")
-    return _pg(stamp, zone, said[1], said[2]) if said else None
+    return _pg(stamp, zone, said[1], said[2], of_object(values)) if said else None
 
 
-def _pg(stamp: str, zone: str | None, took_ms: str, rest: str) -> _Query | None:
+def _pg(stamp: str, zone: str | None, took_ms: str, rest: str, session: str) -> _Query | None:
     """Without a zone, the stamp is a Unix time."""
     offset = "" if zone is None else zone if zone[:1] in ("+", "-") else "Z"
     end = moment(stamp + (f"{offset}:00" if len(offset) == 3 else offset))
@@ -249,7 +264,7 @@ def _pg(stamp: str, zone: str | None, took_ms: str, rest: str) -> _Query | None:
     duration = round(float(took_ms) * units.MILLISECOND)
     statement = _STATEMENT.match(rest)
     if statement is None:
-        return _Query(end - duration, duration, "")
+        return _Query(end - duration, duration, "", end, session)
     quoted = statement["quoted"]
     sql = statement["plain"] if quoted is None else re.sub(r"\\[nrt]", " ", quoted).replace('\\"', '"')
-    return _Query(end - duration, duration, sql)
+    return _Query(end - duration, duration, sql, end)

@@ -82,8 +82,8 @@ class Source:
             number += lines_of(block)
 
     def ends(self, found: Found, size: int = _BLOCK) -> Iterator[tuple[bytes, int]]:
-        """The same without numbers: bytes, and where the whole lines among them end. A last line that ends in the middle
-        of a word or a number, without its line end, is left out: what its program wrote there is not known."""
+        """The same without numbers: bytes, and where the whole lines among them end. A last line that ends in the
+        middle of a word or a number, without its line end, is left out: what its program wrote there is not known."""
         rest, is_cut, is_first = b"", False, True
         for data in self.text_blocks(found, size):
             if is_cut:  # This is still the line whose first bytes were given.
