@@ -196,7 +196,7 @@ def read(
         inferred = (
             assembly.copy_run(files.run, writer) if files.run else _inferred(files, writer, decoding, progress, say)
         )
-        writer.topology = assembly.complete_topology(assembly.joined(inferred, texts), given, places or {})
+        writer.topology = assembly.complete_topology(assembly.joined(inferred, texts, writer), given, places or {})
         assembly.add(writer, texts)
     return Dataset.open(target)
 
@@ -223,7 +223,7 @@ def fill(writer: Writer, paths: Sequence[AnyPath], topology: Topology, interacti
     files = _sort([fspath(path) for path in paths])
     decoding = Decoding(topology_file.known_servers({}, topology), interaction_rules(interactions))
     with _read_texts(files.texts, writer) as texts:
-        inferred = assembly.joined(_inferred(files, writer, decoding), texts)
+        inferred = assembly.joined(_inferred(files, writer, decoding), texts, writer)
         writer.topology = assembly.complete_topology(inferred, topology, {})
         assembly.add(writer, texts)
 

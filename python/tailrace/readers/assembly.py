@@ -6,6 +6,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,7 @@ from tailrace import topology as topology_file
 from tailrace.dataset import COUNTED, TABLES, Dataset, Writer, tables
 from tailrace.dataset.merging import written as parts
 from tailrace.errors import UsageError, cannot_write
-from tailrace.readers import carried, disagreements, failures, logged, outliers
+from tailrace.readers import alike, carried, disagreements, failures, logged, outliers
 from tailrace.readers.source import Found, Frames, Source
 from tailrace.topology import Server, Topology, distances
 
@@ -167,15 +168,21 @@ def _beside(writer: Writer, kind: str, found: Found, known: Collection[str]) -> 
     return kind == "access log" and kinds == {kind} and not servers.intersection({*known, *called})
 
 
-def joined(inferred: Topology, texts: Sequence[Text]) -> Topology:
+def joined(inferred: Topology, texts: Sequence[Text], writer: Writer) -> Topology:
     """The servers and calls that captures show, and those that logs and traces show besides. A server that these call
-    by its address, or by that of its host if no other server is there, gets its name."""
-    names = _called(inferred)
-    shown = [(found, found.topology) for _, _, found in texts if found.topology is not None]
-    for found, topology in shown:
+    by its address, or by that of its host if no other server is there, gets its name; and so does one whose requests
+    are those of a server in another input."""
+    addresses = _called(inferred)
+    elsewhere = alike.names(writer, texts, addresses)
+    shown = [
+        (found, found.topology, addresses | other)
+        for (_, _, found), other in zip(texts, elsewhere, strict=True)
+        if found.topology is not None
+    ]
+    for found, topology, names in shown:
         if names:
-            found.visits = found.visits.changed(lambda frame: _renamed(frame, names))
-            found.requests = found.requests.changed(lambda frame: _renamed(frame, names))
+            found.visits = found.visits.changed(partial(_renamed, names=names))
+            found.requests = found.requests.changed(partial(_renamed, names=names))
         called = {name: names.get(name, name) for name in (server.name for server in topology.servers)}
         servers = {
             called[server.name]: server.model_copy(update={"name": called[server.name]}) for server in topology.servers
