@@ -99,10 +99,33 @@ def test_a_stall_is_the_cause_of_what_the_policy_did_during_it(tmp_path: Path) -
     assert told["vlrt"] > 1000
 
 
-def test_choices_that_agree_with_no_policy_are_kept_and_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stated", "missing"),
+    [
+        (None, "the policy by which web chose among servers"),
+        ("current_load", "what web really chose servers by: these choices disagree with current_load, which"),
+        ("fastest", "how web chose servers by fastest, which the replay cannot repeat"),
+    ],
+)
+def test_choices_that_agree_with_no_policy_are_kept_and_said(
+    stated: str | None, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "USUAL", ("current_load",))
     made(balanced("total_request"), tmp_path / "run")
     topology = tmp_path / "run" / "topology.toml"
-    topology.write_text(topology.read_text().replace("total_request", "current_load"))
+    line = f'policy = "{stated}"' if stated else ""
+    topology.write_text(topology.read_text().replace('policy = "total_request"', line))
     main = max(diagnose(Dataset.open(tmp_path / "run")).episodes, key=lambda episode: episode.vlrt)
     assert main.cause == "unknown"
-    assert "the policy by which web chose among its servers" in str(main.findings[4].missing)
+    assert missing in str(main.findings[4].missing)
+    assert not stated or "the policy by which" not in str(main.findings[4].missing)
+
+
+def test_a_stated_policy_is_not_blamed_for_choices_that_nothing_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if nearly all calls had waited for a connection."""
+    monkeypatch.setattr(policies, "LEAST", 10**9)
+    run = made(balanced("total_request"), tmp_path / "run")
+    main = max(diagnose(run).episodes, key=lambda episode: episode.vlrt)
+    assert "when web chose servers: most calls waited for a connection" in str(main.findings[4].missing)

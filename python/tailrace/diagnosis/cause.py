@@ -194,10 +194,7 @@ def _unknown(
         why = "no recorded cause changes these requests when it is taken away"
     if stall is not None and stall.lasting:
         wanted = [settle.EARLIER, *wanted]
-    if verdict.kept:
-        wanted += [
-            f"the policy by which {listing(verdict.kept)} chose among its servers (the replay keeps its choices)"
-        ]
+    wanted += verdict.kept
     sentence = f"The cause is unknown: {why}."
     begin, end = (stall.begin, stall.end) if stall is not None else (None, None)
     missing = "; ".join(dict.fromkeys(wanted)) or None

@@ -32,6 +32,14 @@ LEAST = 30
 WRONG = 0.1
 """The choices of a policy disagree with it at most a tenth as often as random choices would: two calls within a
 microsecond are recorded in any order, and the values with which a policy began are unknown."""
+UNSTATED = "the policy by which {by} chose among servers (the replay keeps these choices)"
+UNLIKE = "what {by} really chose servers by: these choices disagree with {policy}, which the topology states"
+UNSEEN = (
+    "when {by} chose servers: most calls waited for a connection, so it is not clear whether {policy} made the choices"
+)
+UNKNOWN = "how {by} chose servers by {policy}, which the replay cannot repeat (it keeps these choices)"
+"""A finding says with one of these which datum is missing where the replay keeps choices. `{policy}` is the policy that
+the topology states."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,9 @@ class Routes:
     waited: Waits
     start: Times
     """For each visit, this is the start at which `waited` was found."""
-    kept: frozenset[str]
-    """These balancers look at their candidates, or their policy is unknown, and the replay keeps their choices."""
+    kept: Mapping[str, str]
+    """These balancers look at their candidates, or their policy is unknown, and the replay keeps their choices. The
+    value says which datum is missing: a sentence about `{by}`."""
 
     def waits(self, recorded: Recorded) -> Waits:
         """Return which visits waited for a connection, for other starts of the visits."""
@@ -63,12 +72,21 @@ def routes(view: View, recorded: Recorded) -> Routes:
     every = set(named)
     common = apart if every == blind else _ways(view, recorded, every)
     tried = [apart] if common[0].of == apart[0].of else [apart, common]
-    each = zip(*(_policies(named, recorded, made, waited) for _, made, waited in tried), strict=True)
-    policy = tuple(next((one for one in found if one != RECORDED), RECORDED) for found in each)
+    each = list(zip(*(_policies(named, recorded, made, waited) for _, made, waited in tried), strict=True))
+    policy = tuple(next((name for name, _ in found if name != RECORDED), RECORDED) for found in each)
     again = {name for name, its in zip(apart[1].balancer, policy, strict=True) if its != RECORDED}
     pools, made, waited = _ways(view, recorded, blind | again) if again else apart
-    kept = frozenset(made.balancer) - blind - again
+    clear = {name: any(it for _, it in found) for name, found in zip(apart[1].balancer, each, strict=True)}
+    kept = {name: _missing(named[name], clear[name]) for name in made.balancer if name not in blind | again}
     return Routes(pools, made, policy, waited, recorded.start, kept)
+
+
+def _missing(stated: str | None, is_clear: bool) -> str:
+    """Return which datum is missing where the recorded choices are kept although the policy may look at candidates."""
+    if stated is None:
+        return UNSTATED
+    why = UNKNOWN if stated not in LOOKING else UNLIKE if is_clear else UNSEEN
+    return why.replace("{policy}", stated)
 
 
 def _ways(view: View, recorded: Recorded, balancers: Collection[str]) -> tuple[Pools, Choices, Waits]:
@@ -78,19 +96,26 @@ def _ways(view: View, recorded: Recorded, balancers: Collection[str]) -> tuple[P
     return pools, made, waits.find(recorded, pools, made)
 
 
-def _policies(named: Mapping[str, str | None], recorded: Recorded, made: Choices, waited: Waits) -> Iterator[str]:
-    """Return the policy of each choice; `named` has those of the balancers."""
+def _policies(
+    named: Mapping[str, str | None], recorded: Recorded, made: Choices, waited: Waits
+) -> Iterator[tuple[str, bool]]:
+    """Return the policy of each choice, and whether enough choices are known to recognise one. `named` has those of the
+    balancers."""
     for number, (name, candidates) in enumerate(zip(made.balancer, made.candidates, strict=True)):
         known = named[name]
         tried = () if known in BLIND else (known,) if known in LOOKING else USUAL
         calls = np.flatnonzero(made.choice == number)
         servers = [server for server, _ in candidates]
-        found = (policy for policy in tried if policy and _agrees(policy, servers, calls, recorded, waited))
-        yield next(found, RECORDED)
+        found = {policy: _agrees(policy, servers, calls, recorded, waited) for policy in tried if policy}
+        yield (
+            next((policy for policy in found if found[policy]), RECORDED),
+            any(it is not None for it in found.values()),
+        )
 
 
-def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, waited: Waits) -> bool:
-    """Return whether these calls to one of these servers agree with a policy."""
+def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, waited: Waits) -> bool | None:
+    """Return whether these calls to one of these servers agree with a policy. None: too few of the choices are
+    known."""
     at = np.full(len(recorded.servers), NONE, dtype=np.uint32)
     at[servers] = np.arange(len(servers))
     sent, chosen = recorded.sent[calls], at[recorded.server[calls]]
@@ -101,4 +126,4 @@ def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, w
     # A balancer counts a call until the answer is back.
     back = recorded.departure[calls] + way_ns(recorded, calls)
     count, agreed, by_chance = agreement(policy, len(servers), chosen, ready, sent, back, recorded.bytes[calls])
-    return count >= LEAST and count - agreed <= WRONG * (count - by_chance)
+    return bool(count - agreed <= WRONG * (count - by_chance)) if count >= LEAST else None

@@ -31,6 +31,7 @@ from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable, Trial
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
+from tailrace.diagnosis.words import listing
 from tailrace.endings import crew
 from tailrace.units import MILLISECOND, SECOND
 
@@ -91,8 +92,8 @@ class Replayed:
     """These made it worse. They are charged with nothing, because other causes explain what they did; but without each
     of them some of the very slow requests do not occur."""
     kept: tuple[str, ...] = ()
-    """These servers look at the servers that they choose among, and the replay kept their choices, because these agree
-    with no policy that it can repeat."""
+    """Each sentence is about servers that look at the servers that they choose among. The replay kept their choices,
+    because these agree with no policy that it can repeat, and the sentence says which datum is missing."""
     alone: int = 0
     """So many requests held places and took that long by themselves."""
 
@@ -247,12 +248,17 @@ class _Bench:
         return frozenset(name for name in its if name != UNKNOWN and 0.0 < its[name] < rest[name])
 
     def kept(self, number: int) -> tuple[str, ...]:
-        """Return the servers whose choices around a group the replay kept although they look at their candidates."""
+        """Return which data are missing about choices around a group that the replay kept although the policy looks at
+        the candidates."""
         begin, end = self.around(number)
         routes, sent = self.account.routes, self.account.recorded.sent
         made = np.unique(routes.choices.choice[(sent >= begin) & (sent <= end)])
-        its = (at for at in made[made < NONE].tolist() if routes.choices.balancer[at] in routes.kept)
-        return tuple(dict.fromkeys(routes.choices.alike[at] for at in its))
+        found: dict[str, list[str]] = {}
+        for at in made[made < NONE].tolist():
+            by, missing = routes.choices.alike[at], routes.kept.get(routes.choices.balancer[at])
+            if missing is not None and by not in found.setdefault(missing, []):
+                found[missing].append(by)
+        return tuple(missing.replace("{by}", listing(its)) for missing, its in found.items())
 
     def around(self, number: int) -> tuple[int, int]:
         """Return the time that is replayed to judge a group. Requests that were sent in it can matter."""
