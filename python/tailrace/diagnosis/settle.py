@@ -70,6 +70,15 @@ def collections(view: View, server: str) -> str | None:
     return f"a garbage collection log of {server}" + ("" if protocol == "ajp" else ", if it is a JVM")
 
 
+def unseen_collections(view: View, server: str) -> str | None:
+    """Return the same if nothing in the recording shows collections."""
+    return (
+        None
+        if view.events_of("gc", "allocation_stall") or view.series(server, "gc_share")
+        else collections(view, server)
+    )
+
+
 def has_no_quota(view: View, server: str) -> bool:
     """Return whether the recorder looked for the control group of a server and found no quota in it."""
     recorded = any(metric == OF_THE_RECORDER for _, metric in view.samples)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.account import Account
-from tailrace.diagnosis.ledger.losses.path import CAUSE, REPEATED_NS
+from tailrace.diagnosis.ledger.losses.path import CAUSE
+from tailrace.diagnosis.ledger.losses.senders import REPEATED_NS
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.twin.structure import Structure

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace._core import Replay
-from tailrace.diagnosis import tasks
+from tailrace.diagnosis import settle, tasks
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent
 from tailrace.diagnosis.ledger.losses import (
@@ -22,10 +22,10 @@ from tailrace.diagnosis.ledger.losses import (
     CAUSES,
     DELAYS,
     HOLDERS,
+    OTHERWISE,
     Cause,
     Loss,
     Seen,
-    collection,
     freeze,
     holding,
     lock,
@@ -125,7 +125,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     routes = policies.routes(seen.view, recorded)
     seen = replace(seen, recorded_visits=recorded, called=routes.waited.ready)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
-    losses |= _overheads(seen, recorded, losses)
+    losses |= _losses(replace(seen, lost=_lost(recorded, losses)), recorded, OTHERWISE)
     held_up = [loss.delays for loss in losses.values() if loss.delays is not None]
     free, recorded = delays.free(recorded, held_up), delays.after_pauses(recorded, held_up)
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
@@ -199,15 +199,11 @@ def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[L
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
 
 
-def _overheads(seen: Seen, recorded: Recorded, losses: dict[Line, Loss]) -> dict[Line, Loss]:
-    """Return what servers lost to overhead, as far as the times show it in which no other cause took anything."""
-    found = {}
-    for server in recorded.servers:
-        others = [loss.share for line, loss in losses.items() if line[1] == server]
-        most = np.max(others, axis=0, initial=0.0) if others else np.zeros(len(recorded.steps))
-        loss = overhead.taken(seen, recorded, server, most)
-        if loss is not None and loss.took:
-            found[overhead.CAUSE, server] = loss
+def _lost(recorded: Recorded, losses: dict[Line, Loss]) -> dict[str, Shares]:
+    """Return the largest share that any of these losses shows at each server in each step."""
+    found = {server: np.zeros(len(recorded.steps)) for server in recorded.servers}
+    for (_, server), loss in losses.items():
+        found[server] = np.maximum(found[server], loss.share)
     return found
 
 
@@ -395,7 +391,7 @@ def _with_own_work(
     seen: Seen, account: Account, server: str, silent: NDArray[np.bool_], parts: dict[str, Shares]
 ) -> None:
     """Charge work that no visit shows with what is unknown, unless that work may be a collection."""
-    if collection.missing(seen.view, server) is not None:
+    if settle.unseen_collections(seen.view, server) is not None:
         return
     found, alone = own_work.unnamed(seen, server, _stretches(silent & (parts[UNKNOWN] > 0.0), 1))
     for own in seen.view.series(server, "cpu_busy")[:1]:

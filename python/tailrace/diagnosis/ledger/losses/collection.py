@@ -19,5 +19,4 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 
 def missing(view: View, server: str) -> str | None:
-    known = view.events_of(*EVENTS) or view.series(server, METRICS[0])
-    return None if known else settle.collections(view, server)
+    return settle.unseen_collections(view, server)

@@ -22,6 +22,8 @@ from tailrace.units import MILLISECOND, SECOND
 FAULTS = 100.0
 """Per second. The slowest disks read a page in 10 ms, so a server that waits for pages all the time waits for a hundred
 a second or more."""
+EVENTS = ("log_flush", "writeback")
+"""Where one of these is recorded, no bytes need to show what the disk did."""
 WAITS = ("psi_io", "cpu_iowait", "disk_busy")
 LEAST_BYTES = 1_000_000
 """Smaller movements of dirty memory go on all the time, and a disk needs only milliseconds for them."""

@@ -17,7 +17,7 @@ COMPUTES = False
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    events = seen.view.events_of("log_flush", "writeback")
+    events = seen.view.events_of(*disk.EVENTS)
     return seen.recorded(server, "log_flush") if events else disk.waits(seen, server, gathered=False)
 
 

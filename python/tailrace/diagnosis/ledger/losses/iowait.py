@@ -5,11 +5,11 @@ On a host with several disks, for example, the dirty pages of others hide those 
 
 from __future__ import annotations
 
-from tailrace.diagnosis.ledger.losses import disk, flush, writeback
+from tailrace.diagnosis.ledger.losses import disk
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.view import View
 
-CAUSE = f"{flush.CAUSE} or {writeback.CAUSE}"
+CAUSE = "log-flush or writeback"
 SAYS = "the flushes or the writeback that {server} waited for"
 PLAIN = "{origin} waited for its disk"
 METRICS, EVENTS = ("psi_io", "disk_busy", "cpu_iowait"), ()
@@ -17,7 +17,7 @@ COMPUTES = False
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    events = seen.view.events_of(*flush.EVENTS, *writeback.EVENTS)
+    events = seen.view.events_of(*disk.EVENTS)
     return None if events else disk.waits(seen, server, gathered=None)
 
 

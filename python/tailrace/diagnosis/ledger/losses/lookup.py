@@ -14,7 +14,7 @@ import numpy as np
 
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.losses.path import REPEATED_NS, callers, is_asked_for_names
+from tailrace.diagnosis.ledger.losses.senders import REPEATED_NS, callers, is_asked_for_names
 from tailrace.diagnosis.view import View
 
 CAUSE = "dns"

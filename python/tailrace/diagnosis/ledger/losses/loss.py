@@ -59,6 +59,9 @@ class Seen:
     called: Times | None = None
     """For each visit, this is when its caller wanted to call it: when it was sent, or since when the caller waited for
     a connection."""
+    lost: Mapping[str, Shares] = field(default_factory=dict)
+    """This maps each server to the largest share that any cause shows in each step. Only causes that look at times in
+    which nothing was lost have it."""
 
     def at(self, series: Series) -> Shares:
         """Return the value of each step, and NaN where nothing was sampled."""

@@ -1,9 +1,9 @@
 """More visits inside made the server slower: threads compete for its CPU, caches and collector.
 
 No sample shows this, but samples of the CPU and visits together do. The CPU time for each visit is what the server used
-divided by the visits that it did (the service demand law; Denning and Buzen 1978). `taken` compares times with few and
-with many visits inside. Where this shows nothing, `account` attributes to it what the server lacked while it filled its
-CPU, if it lacked the more, the more visits were inside.
+divided by the visits that it did (the service demand law; Denning and Buzen 1978). `find` compares times with few and
+with many visits inside in which nothing else took capacity. Where this shows nothing, `account` attributes to it what
+the server lacked while it filled its CPU, if it lacked the more, the more visits were inside.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.losses import collection
+from tailrace.diagnosis import settle
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -54,29 +54,25 @@ class Curve:
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    return None
-
-
-def missing(view: View, server: str) -> str | None:
-    return None if view.series(server, "cpu_busy") else f"cpu_busy of {server}"
-
-
-def taken(seen: Seen, recorded: Recorded, server: str, others: Shares) -> Loss | None:
     """Return what a server lost to overhead beyond what it usually loses, where its samples show that its CPU time for
-    each visit grows with the visits inside. `others` is what other causes took of it. Collections that nobody recorded
-    would raise both numbers, too."""
-    if collection.missing(seen.view, server) is not None:
+    each visit grows with the visits inside. Collections that nobody recorded would raise both numbers, too."""
+    recorded = seen.recorded_visits
+    if recorded is None or settle.unseen_collections(seen.view, server) is not None:
         return None
     for own in seen.view.series(server, "cpu_busy")[:1]:
         inside = seen.view.own_queue(server, recorded.steps.middles).astype(np.float64)
         done = _done(seen, recorded, server)
-        curve = _curve(seen, own, inside, done, others)
+        curve = _curve(seen, own, inside, done, seen.lost.get(server, np.zeros(len(seen.steps))))
         if curve is None:
             return None
         cost, calm = curve.at(inside), done * seen.calm
         usual = float(np.average(cost, weights=calm)) if calm.any() else float(curve.cost[0])
         return Loss(np.clip(1.0 - usual / cost, 0.0, 1.0))
     return None
+
+
+def missing(view: View, server: str) -> str | None:
+    return None if view.series(server, "cpu_busy") else f"cpu_busy of {server}"
 
 
 def _done(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.float64]:

@@ -11,21 +11,16 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
+from tailrace.diagnosis.ledger.losses.senders import REPEATED_NS, callers, is_asked_for_names
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.words import listing
-from tailrace.units import MILLISECOND
 
 CAUSE = "packet-loss"
 SAYS = "the packets that were lost {place}"
 PLAIN = "packets were lost {place}"
 METRICS, EVENTS = ("listen_drops", "syn_retransmits"), ("drop", "data_drop")
 COMPUTES = False
-
-REPEATED_NS = 200 * MILLISECOND
-"""The least retransmission timeout of Linux (`TCP_RTO_MIN`): no sender repeats sooner."""
-CLIENTS = "clients"
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -40,11 +35,6 @@ def find(seen: Seen, server: str) -> Loss | None:
     if not len(late):
         return None
     return Loss(np.zeros(len(seen.steps)), 1, _way(recorded, server, late), delays=Delays(late, took[late], late=True))
-
-
-def is_asked_for_names(view: View, server: str) -> bool:
-    """Return whether a server answers queries for names (DNS)."""
-    return any(known.name == server and known.protocol == "dns" for known in view.topology.servers)
 
 
 def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
@@ -67,12 +57,6 @@ def _counts(seen: Seen, server: str) -> NDArray[np.float64]:
 
 def _way(recorded: Recorded, server: str, late: Times) -> str:
     return f"between {callers(recorded, late)} and {server}"
-
-
-def callers(recorded: Recorded, visits: Times) -> str:
-    """Return the names of all that sent these visits, as words."""
-    numbers = np.unique(recorded.caller[visits]).tolist()
-    return listing(sorted(recorded.servers[number] if number >= 0 else CLIENTS for number in numbers))
 
 
 def missing(view: View, server: str) -> str | None:

@@ -15,7 +15,7 @@ COMPUTES = False
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    events = seen.view.events_of("log_flush", "writeback")
+    events = seen.view.events_of(*disk.EVENTS)
     return seen.recorded(server, "writeback") if events else disk.waits(seen, server, gathered=True)
 
 
