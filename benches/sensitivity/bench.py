@@ -3,7 +3,8 @@
 Simulates random systems once, counts for how many requests each cause may be reported, and keeps the systems that have
 very slow requests. Then it diagnoses them again for each constant of the diagnosis, and prints how the mean shares
 `right` and `wrong` move. An int stays an int of at least 1; of a tuple, all numbers change. Of a constant that others
-are computed from, only its own value changes.
+are computed from, only its own value changes. Each row has the date and the shares as they were, because a later run of
+some constants replaces only their rows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +28,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "results" / "sensitivity.json"
 TABLE = Path(__file__).with_name("table.md")
-HEAD = "| constant | value | right, halved | right, doubled | wrong, halved | wrong, doubled |"
+HEAD = "| constant | value | right, halved | right, doubled | wrong, halved | wrong, doubled | measured |"
 SHOWN = ("_MAX", "_ALL", "NONE", "NEVER")
 """What limits only how much is shown, or stands for nothing, decides nothing."""
 FACTORS = (0.5, 2.0)
@@ -120,8 +122,12 @@ def changed(constant: Constant, factor: float) -> Iterator[None]:
             setattr(module, name, value)
 
 
-def moved(constant: Constant, runs: list[Path]) -> dict[str, Any]:
-    row: dict[str, Any] = {"constant": f"{constant[0].removeprefix('tailrace.diagnosis.')}.{constant[1]}"}
+def called(constant: Constant) -> str:
+    return f"{constant[0].removeprefix('tailrace.diagnosis.')}.{constant[1]}"
+
+
+def moved(constant: Constant, runs: list[Path], base: dict[str, float]) -> dict[str, Any]:
+    row: dict[str, Any] = {"constant": called(constant), "measured": f"{datetime.now(UTC):%Y-%m-%d}", "base": base}
     row["value"] = getattr(importlib.import_module(constant[0]), constant[1])
     for factor in FACTORS:
         try:
@@ -132,13 +138,28 @@ def moved(constant: Constant, runs: list[Path]) -> dict[str, Any]:
     return row
 
 
-def line(row: dict[str, Any], base: dict[str, float]) -> str:
+def line(row: dict[str, Any]) -> str:
     cells = []
     for key in ("right", "wrong"):
         for factor in map(str, FACTORS):
             found = row[factor]
-            cells.append(f"{100 * (found[key] - base[key]):+.1f}" if key in found else "fails")
-    return f"| `{row['constant']}` | {row['value']} | {' | '.join(cells)} |"
+            cells.append(f"{100 * (found[key] - row['base'][key]):+.1f}" if key in found else "fails")
+    return f"| `{row['constant']}` | {row['value']} | {' | '.join(cells)} | {row['measured']} |"
+
+
+def stored(systems: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rows of the stored result, if it is about the same systems."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {row["constant"]: row for row in found["rows"]} if found.get("systems") == systems else {}
+
+
+def table_of(found: dict[str, Any]) -> str:
+    """The page with all rows. They were measured on these dates, with these shares as they were."""
+    bases = {(row["measured"], *(100 * row["base"][key] for key in ("right", "wrong"))) for row in found["rows"]}
+    were = "; ".join(f"on {date} right {right:.1f} %, wrong {wrong:.1f} %" for date, right, wrong in sorted(bases))
+    told = f"{found['runs']} runs: {were}. The shares move by so many points:"
+    rows = "\n".join(line(row) for row in found["rows"])
+    return f"# How much the score moves with each constant\n\n{told}\n\n{HEAD}\n|---|---|---|---|---|---|---|\n{rows}\n"
 
 
 def main() -> None:
@@ -149,28 +170,28 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("/tmp/tailrace-bench/sensitivity"))
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--only", help="constants whose names contain this", default="")
+    parser.add_argument("--missing", help="constants that the stored result lacks", action="store_true")
     arguments = parser.parse_args()
     os.environ["POLARS_MAX_THREADS"] = "1"
     arguments.folder.mkdir(parents=True, exist_ok=True)
     seeds = range(arguments.seed, arguments.seed + arguments.runs)
+    systems = {"drawn": arguments.systems, "seed": arguments.seed, "seeds": arguments.runs}
     with ProcessPoolExecutor(arguments.processes, get_context("spawn")) as pool:
         made = pool.map(prepare, [arguments.folder] * len(seeds), seeds, [arguments.systems] * len(seeds))
         runs = [run for run in made if run is not None]
         print(f"{len(runs)} runs with very slow requests", file=sys.stderr)
         base = pool.submit(shares, runs).result()
-        wanted = [one for one in constants() if arguments.only in one[1]]
-        rows = []
-        for row in pool.map(moved, wanted, [runs] * len(wanted)):
-            rows.append(row)
-            print(line(row, base), file=sys.stderr, flush=True)
-    found = {"command": sys.argv, "runs": len(runs), "base": base, "rows": rows}
+        rows = stored(systems)
+        known = rows if arguments.missing else ()
+        wanted = [one for one in constants() if arguments.only in called(one) and called(one) not in known]
+        for row in pool.map(moved, wanted, [runs] * len(wanted), [base] * len(wanted)):
+            rows[row["constant"]] = row
+            print(line(row), file=sys.stderr, flush=True)
+    every = [rows[called(one)] for one in constants() if called(one) in rows]
+    found = {"command": sys.argv, "systems": systems, "runs": len(runs), "rows": every}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    right, wrong = (100 * base[key] for key in ("right", "wrong"))
-    told = f"{len(runs)} runs; right {right:.1f} %, wrong {wrong:.1f} %. The shares move by so many points:"
-    table = "\n".join((told, "", HEAD, "|---|---|---|---|---|---|", *(line(row, base) for row in rows)))
-    print(table)
-    if not arguments.only:
-        TABLE.write_text(f"# The table of the last complete run\n\n{table}\n")
+    TABLE.write_text(table_of(found))
+    print(table_of(found))
 
 
 if __name__ == "__main__":
