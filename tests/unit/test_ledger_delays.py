@@ -21,7 +21,7 @@ from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.delays import Delays
-from tailrace.diagnosis.ledger.losses import path
+from tailrace.diagnosis.ledger.losses import lock, path
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.score import score
@@ -265,3 +265,26 @@ def test_delays_of_lines_add_up_by_visit() -> None:
     pause = Delays(np.array([0, 2]), np.array([5, 7]), late=False)
     found = delays.held_up(3, [late, pause])
     assert [part.tolist() for part in found] == [[0, 200, 0], [5, 0, 7]]
+
+
+def test_logins_alone_in_a_server_are_no_chance_because_queries_follow_logins() -> None:
+    """While a database answers nobody, only logins come: each query waits for the login of its connection."""
+    at = np.arange(40)
+    visits: Any = SimpleNamespace(parent=100 + at // 2, sent=at * MS)
+    logins, queries = at[at % 2 == 0], at[at % 2 == 1]
+    assert lock._share_of_first(visits, at, logins) == 1.0
+    assert lock._share_of_first(visits, at, queries) == 0.0
+    of_clients: Any = SimpleNamespace(parent=np.full(40, -1), sent=at * MS)
+    assert lock._share_of_first(of_clients, at, logins) == 0.5
+
+
+@pytest.mark.parametrize(("lasts", "fill"), [(30, True), (10, False)])
+def test_visits_that_wait_while_preferred_ones_take_all_workers_may_wait_for_a_worker(lasts: int, fill: bool) -> None:
+    """One visit comes each 5 ms, so six are inside if each lasts 30 ms, and two if it lasts 10 ms."""
+    begin = np.arange(100) * 5 * MS
+    visits: Any = SimpleNamespace(
+        number={"db": 0}, workers=np.array([5]), arrival=begin, departure=begin + lasts * MS + 1
+    )
+    assert lock._others_fill(visits, np.arange(100), "db", 100 * MS, 400 * MS) is fill
+    visits.workers = np.array([0])  # Any number of visits is served at once.
+    assert not lock._others_fill(visits, np.arange(100), "db", 100 * MS, 400 * MS)

@@ -27,6 +27,7 @@ from tailrace.diagnosis.ledger.losses import (
     Loss,
     Seen,
     freeze,
+    full_cpu,
     holding,
     lock,
     neighbour,
@@ -178,18 +179,14 @@ def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
 
 def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
     """Return the share of a core that each visit had, by server and step, as far as samples show it. The share is less
-    than 1 only where the CPU was full: the server used all of it, some thread of it waited for it all the time, or the
-    servers of its node used all of it together."""
+    than 1 only where the CPU was full."""
     found = np.ones((len(recorded.servers), len(recorded.steps)))
     for number, server in enumerate(recorded.servers):
         for own in seen.view.series(server, "cpu_busy")[:1]:
             inside = seen.view.own_queue(server, recorded.steps.middles)
             workers = recorded.workers[number]
             at_work = np.minimum(inside, workers) if workers else inside
-            full = seen.at(own) >= AT_WORK * own.capacity
-            waited = [one for one in seen.view.series(server, "psi_cpu")[:1] if seen.view.is_own(one.place, server)]
-            for share in (*map(seen.at, waited), *_of_node(seen, server)):
-                full |= share >= AT_WORK
+            full = full_cpu.steps(seen, server)
             found[number] = np.where(full, np.minimum(np.nan_to_num(seen.at(own)) / np.maximum(at_work, 1), 1.0), 1.0)
     return found
 
@@ -444,22 +441,9 @@ def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
     host = seen.view.of_host(server, "cpu_busy")
     full = [] if host is None or seen.slow.usual(host) >= AT_WORK else [seen.at(host)]
     full += [seen.at(one) / one.capacity for one in neighbour.around(seen, server)]
-    full += _of_node(seen, server)
+    full += full_cpu.of_node(seen, server)
     shares = np.array(full).reshape(len(full), len(seen.steps))
     return np.asarray((shares >= AT_WORK).any(axis=0))
-
-
-def _of_node(seen: Seen, server: str) -> list[Shares]:
-    """Return what all servers of its node used together, as a share of the node's CPU. The list is empty if the server
-    shares no node, or if the node is usually full."""
-    view, node = seen.view, seen.view.topology.node_of(server)
-    mates = [one.name for one in view.topology.servers_on(node.name)] if node is not None else []
-    own = ((name, one) for name in mates for one in view.series(name, "cpu_busy")[:1])
-    used = [one for name, one in own if view.is_own(one.place, name)]
-    capacity = max((one.capacity for one in used), default=1.0)
-    if len(used) < 2 or sum(map(seen.slow.usual, used)) >= AT_WORK * capacity:
-        return []
-    return [np.asarray(np.sum([np.nan_to_num(seen.at(one)) for one in used], axis=0) / capacity)]
 
 
 def _stretches(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:

@@ -425,8 +425,13 @@ def _verdict(
 ) -> Verdict:
     """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. `causes`
     has the lines that are taken away for each cause, and `parts` those that are charged. The causes that are
-    `outweighed` are charged with what is left without all others and without the unaccounted part. In the replay,
-    `alone` requests are very slow by themselves; no line is charged with these."""
+    `outweighed`, and that remove fewer requests than the unaccounted part does, are charged with what is left without
+    all others and without this part. In the replay, `alone` requests are very slow by themselves; no line is charged
+    with these."""
+    rest = causes.get(UNKNOWN, frozenset())
+    if outweighed:
+        ahead([rest, *(causes[name] for name in outweighed)])
+        outweighed = frozenset(name for name in outweighed if left(causes[name]) > left(rest))
     sure = {name: its for name, its in causes.items() if name != UNKNOWN and name not in outweighed}
     named = list(sure.values())
     everything = frozenset[Line]().union(*named)
@@ -438,7 +443,6 @@ def _verdict(
         subsets = chain.from_iterable(combinations(players, size) for size in range(len(players) + 1))
         ahead(frozenset[Line]().union(*(causes[name] for name in some)) for some in subsets)
     worth = shapley(players, remain) if as_it_was else {}
-    rest = causes.get(UNKNOWN, frozenset())
     worth[UNKNOWN] = float(left(everything) - left(everything | rest)) if rest else 0.0
     before = everything | rest
     for name in sorted(outweighed):

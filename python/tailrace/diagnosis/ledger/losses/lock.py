@@ -7,8 +7,9 @@
 
 A server that stands still answers nobody. A queue lets nobody pass. In a slow server, the others are slow, too. Visits
 that are slow by themselves leave one by one. Of visits that wait for a server behind, or for a connection to it, some
-have a call open. `turns` finds visits that waited in an event loop, where nobody can pass. If all visits of a server
-wait, `account` distinguishes a lock from a stop by what its threads do.
+have a call open. If others take all workers, or the CPU is full, ours may wait for these. `turns` finds visits that
+waited in an event loop, where nobody can pass. If all visits of a server wait, `account` distinguishes a lock from a
+stop by what its threads do.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import tasks
+from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
-from tailrace.diagnosis.ledger.losses import turns
+from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import EXPECTED, Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
 
@@ -94,7 +95,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
     whole = len(recorded.steps) * STEP_NS
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
     work = int(np.median(recorded.departure[mine] - recorded.start[mine]))
-    share, taken = len(mine) / len(here), recorded.workers[recorded.number[server]] > 0
+    share, taken = _share_of_first(recorded, here, mine), recorded.workers[recorded.number[server]] > 0
     found: Waited = []
     for gap in gaps.tolist():
         begin, end = left[gap : gap + 2].tolist()
@@ -114,7 +115,10 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
         only_mine = taken and share ** len(waited) <= CHANCE and not _any_inside(recorded, others, end)
         if not (overdue >= LEAST or only_mine) or _was_stopped(seen, server, begin, end):
             continue
-        if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end):
+        if _others_fill(recorded, others, server, int(since.min()), end):
+            continue
+        together = work * len(waited)
+        if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end, together):
             found.append((waited, np.maximum(end - work - since, 0)))
     return found
 
@@ -132,9 +136,29 @@ def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Tim
     return recorded.departure[others[passed]]
 
 
+def _share_of_first(recorded: Recorded, here: Times, mine: Times) -> float:
+    """Return the part of a kind in the visits that wait for no other one here: each is the first of its caller's visit,
+    or a request of a client. While a server answers nobody, only such visits come."""
+    parent = recorded.parent[here]
+    order = np.lexsort((recorded.sent[here], parent))
+    behind = np.append(False, parent[order][1:] == parent[order][:-1]) & (parent[order] >= 0)
+    first = here[order[~behind]]
+    return float(np.isin(first, mine).mean())
+
+
 def _any_inside(recorded: Recorded, others: Times, end: int) -> bool:
     """Return whether visits of other kinds were inside at the end, too: then workers took visits of all kinds."""
     return bool(((recorded.start[others] < end) & (recorded.departure[others] >= end)).any())
+
+
+def _others_fill(recorded: Recorded, others: Times, server: str, begin: int, end: int) -> bool:
+    """Return whether as many others as the server has workers were at the server for most of the time. Then ours may
+    have waited for a worker: a server that prefers some kinds, such as logins, takes these first."""
+    workers = int(recorded.workers[recorded.number[server]])
+    moments = np.arange(begin, end, STEP_NS)
+    came, left = (np.sort(each[others]) for each in (recorded.arrival, recorded.departure))
+    inside = np.searchsorted(came, moments, "right") - np.searchsorted(left, moments, "right")
+    return workers > 0 and bool((inside >= workers).mean() > MOSTLY)
 
 
 def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end: int) -> bool:
@@ -154,12 +178,14 @@ def _was_stopped(seen: Seen, server: str, begin: int, end: int) -> bool:
     return states is not None and states.stopped > MOSTLY
 
 
-def _is_full(seen: Seen, server: str, begin: int, end: int) -> bool:
-    """Return whether the server filled its CPU for most of the time: then visits wait for the CPU."""
-    for own in seen.view.series(server, "cpu_busy")[:1]:
-        inside = slice(begin // STEP_NS, max(end // STEP_NS, begin // STEP_NS + 1))
-        return bool((seen.at(own)[inside] >= AT_WORK * own.capacity).mean() > MOSTLY)
-    return False
+def _is_full(seen: Seen, server: str, begin: int, end: int, together: int) -> bool:
+    """Return whether the CPU was full for most of the time: then visits wait for it. Where no sample shows that time
+    alone, the CPU may have been full if the waiting visits need it for so long `together`."""
+    steps = np.arange(begin // STEP_NS, max(end // STEP_NS, begin // STEP_NS + 1))
+    first, last = int(seen.steps.begins[steps[0]]), int(seen.steps.begins[steps[-1]]) + STEP_NS
+    if any(own.resolves(first, last) for own in seen.view.series(server, "cpu_busy")[:1]):
+        return bool(full_cpu.steps(seen, server)[steps].mean() > MOSTLY)
+    return together // limits.cores_of(seen.view, server) >= end - begin
 
 
 def late(recorded: Recorded, visits: Times, since: Times) -> NDArray[np.bool_]:

@@ -1,0 +1,35 @@
+"""A server has a full CPU where its threads wait for a CPU: it used all of its own, some thread of it waited all the
+time, or the servers of its node used all of it together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.ledger.losses.loss import Seen
+from tailrace.diagnosis.ledger.steps import Shares
+from tailrace.diagnosis.series import AT_WORK
+
+
+def steps(seen: Seen, server: str) -> NDArray[np.bool_]:
+    """Return the steps in which samples show it. There is none where the CPU of the server was not sampled."""
+    full = np.zeros(len(seen.steps), dtype=bool)
+    for own in seen.view.series(server, "cpu_busy")[:1]:
+        full |= seen.at(own) >= AT_WORK * own.capacity
+        waited = [one for one in seen.view.series(server, "psi_cpu")[:1] if seen.view.is_own(one.place, server)]
+        for share in (*map(seen.at, waited), *of_node(seen, server)):
+            full |= share >= AT_WORK
+    return full
+
+
+def of_node(seen: Seen, server: str) -> list[Shares]:
+    """Return what all servers of its node used together, as a share of the node's CPU. The list is empty if the server
+    shares no node, or if the node is usually full."""
+    view, node = seen.view, seen.view.topology.node_of(server)
+    mates = [one.name for one in view.topology.servers_on(node.name)] if node is not None else []
+    own = ((name, one) for name in mates for one in view.series(name, "cpu_busy")[:1])
+    used = [one for name, one in own if view.is_own(one.place, name)]
+    capacity = max((one.capacity for one in used), default=1.0)
+    if len(used) < 2 or sum(map(seen.slow.usual, used)) >= AT_WORK * capacity:
+        return []
+    return [np.asarray(np.sum([np.nan_to_num(seen.at(one)) for one in used], axis=0) / capacity)]
