@@ -204,6 +204,20 @@ def test_a_cause_that_took_less_than_what_nothing_accounts_for_comes_after_it(
     assert [(one.cause, one.vlrt) for one in found] == [(cause, 100.0)]
 
 
+def test_a_cause_that_took_less_comes_first_if_the_requests_do_not_occur_without_it_alone() -> None:
+    """A stop of 0.6 s leaves a backlog, in which the server lacks more than that for reasons that were not recorded."""
+
+    def left(without: frozenset[Line]) -> int:
+        return 0 if ("freeze", "app") in without else 40 if without else 100
+
+    def share(of: Line, vlrt: float, remain: int) -> verdict.Share:
+        return verdict.Share(of[0], of[1], vlrt, remain)
+
+    causes = verdict.by_cause([("freeze", "app"), ("unknown", "app")])
+    found, _ = verdict._verdict(causes, causes, frozenset({"freeze"}), left, lambda _: None, share, 100, 0)
+    assert [(one.cause, one.vlrt) for one in found] == [("freeze", 100.0)]
+
+
 def test_calls_wait_for_the_connections_of_their_own_kind(tmp_path: Path) -> None:
     """Reports have two connections of their own to the database, which a batch of them fills; pages have two others."""
     table = system(

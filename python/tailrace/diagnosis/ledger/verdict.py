@@ -425,13 +425,15 @@ def _verdict(
 ) -> Verdict:
     """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. `causes`
     has the lines that are taken away for each cause, and `parts` those that are charged. The causes that are
-    `outweighed`, and that remove fewer requests than the unaccounted part does, are charged with what is left without
+    `outweighed`, and that remove no more requests than the unaccounted part does, are charged with what is left without
     all others and without this part. In the replay, `alone` requests are very slow by themselves; no line is charged
     with these."""
     rest = causes.get(UNKNOWN, frozenset())
     if outweighed:
         ahead([rest, *(causes[name] for name in outweighed)])
-        outweighed = frozenset(name for name in outweighed if left(causes[name]) > left(rest))
+        whole = left(frozenset())
+        unaccounted = whole - left(rest)
+        outweighed = frozenset(name for name in outweighed if EQUAL * (whole - left(causes[name])) <= unaccounted)
     sure = {name: its for name, its in causes.items() if name != UNKNOWN and name not in outweighed}
     named = list(sure.values())
     everything = frozenset[Line]().union(*named)
