@@ -379,6 +379,15 @@ def test_a_flat_table_without_kinds_has_servers_where_the_service_changes(tmp_pa
     assert visits(readers.read(tmp_path / "spans.parquet")) == expected
 
 
+@pytest.mark.parametrize("above", ["root", "", "NULL", "-1", "0000000000000000"])
+def test_what_tables_write_where_a_span_has_no_parent(above: str, tmp_path: Path) -> None:
+    text = re.sub(r"\{(\d+)\}", lambda found: str(T + int(found[1]) * MILLISECOND), FLAT.replace("root", above))
+    (tmp_path / "spans.csv").write_text(text)
+    run = readers.read(tmp_path / "spans.csv")
+    assert run.requests().collect().height == 1
+    assert not any("caller's span is missing" in note for note in run.manifest.notes)
+
+
 def test_call_graphs_of_alibaba(tmp_path: Path) -> None:
     (tmp_path / "calls.csv").write_text(
         ",traceid,timestamp,rpcid,um,rpctype,dm,interface,rt\n"

@@ -62,6 +62,7 @@ from tailrace.readers import (
     traces,
     vmstat,
     wide,
+    wrk2,
 )
 from tailrace.readers.decoding import Decoding
 from tailrace.readers.interactions import rules as interaction_rules
@@ -113,6 +114,7 @@ READERS: tuple[Reader, ...] = (
     Reader("pmrep", pmrep.sniff, _one(pmrep.read)),
     Reader("InfluxDB line protocol", influx.sniff, _one(influx.read)),
     Reader("HdrHistogram log", histograms.sniff, _one(histograms.read)),
+    Reader("spectrum of wrk2", wrk2.sniff, _one(wrk2.read), began=True),
     Reader("Locust history", locust.sniff, _one(locust.read)),
     Reader("Netdata", netdata.sniff, netdata.read, netdata.together),
     Reader("sockets", sockets.sniff, _one(sockets.read)),

@@ -190,9 +190,14 @@ def _flat(
         kind: Kind = _kind(row["kind"], mapping) if "kind" in roles else "by service"
         begin, end = _times(row, roles, mapping, shown)
         failed = row.get("status", "").lower() in ("2", "error", "status_code_error")
-        ids = (row["trace"], row["span"], row.get("parent") or None)
+        above = row.get("parent", "")
+        ids = (row["trace"], row["span"], None if _NO_PARENT.fullmatch(above) else above)
         values = {"host.name": row["host"]} if row.get("host") else {}
         yield span_of(ids, kind, row["service"], begin, end, row.get("name"), values, names, failed, None)
+
+
+_NO_PARENT = re.compile(r"(?i:root|null|none|nan|-1|0{8,32})?")
+"""What tables write where a span has no parent; Nezha's have `root`."""
 
 
 def _kind(text: str, mapping: Mapped | None) -> Kind:
