@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from systems import NX1, Slow, system
-from tailrace.diagnosis import ledger, tables, vlrt
+from tailrace.diagnosis import cause, ledger, tables, vlrt
+from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.judged import Judged
-from tailrace.diagnosis.ledger import BURST, Replayed, Share
+from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, Replayed, Share
 from tailrace.units import MILLISECOND
 
 
@@ -112,3 +113,10 @@ def test_a_queue_that_is_replayed_is_shown_beside_the_recorded_one() -> None:
     assert columns is not None
     assert columns.queue_recorded.max() > 20
     assert np.abs(columns.queue_recorded - columns.queue_replayed).mean() < 0.1 * columns.queue_recorded.max()
+
+
+@pytest.mark.parametrize("main", [BALANCER, RETRIES, "concurrency-overhead", "freeze"])
+def test_the_largest_share_comes_first_whatever_its_cause(main: str, stopped: Replayed) -> None:
+    some = (Share("neighbour", "app", 30.0, 60), Share(main, None, 61.0, 39), Share(UNKNOWN, "app", 9.0, 91))
+    one = replace(stopped, recorded=100, replayed=100, shares=some)
+    assert [share.cause for share in cause.by_size(one)] == [main, "neighbour", UNKNOWN]

@@ -20,7 +20,6 @@ from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.losses import Cause as Line
 from tailrace.diagnosis.ledger.losses.holding import COMPUTES
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
-from tailrace.diagnosis.ledger.losses.overhead import CAUSE as OVERHEAD
 from tailrace.diagnosis.ledger.reproduced import REPRODUCED
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.millibottleneck import Stall
@@ -29,10 +28,6 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster
 from tailrace.diagnosis.words import count, duration, listing
 
-_LAST = {BALANCER: 1, OVERHEAD: 1, RETRIES: 2}
-"""A balancer only makes more requests wait for a candidate that stalls, a server that is slower the more it holds must
-be filled first, and requests that are sent again mostly keep up what something else began. So they come after the other
-causes."""
 ACTS = 0.01
 """In a step in which a line takes less than this share, it does not act."""
 
@@ -96,12 +91,12 @@ def _origin(main: Share, overflow: Overflow, lost: Drops, verdict: Replayed) -> 
 
 def by_size(verdict: Replayed) -> list[Share]:
     """Return a share for each cause, over all servers that it slowed down, with the server and the place of its largest
-    part. The largest share is first, and causes that start nothing are last."""
+    part. The largest share is first."""
     found: dict[str, Share] = {}
     for one in verdict.shares:
         before = found.get(one.cause)
         found[one.cause] = one if before is None else replace(before, vlrt=before.vlrt + one.vlrt)
-    return sorted(found.values(), key=lambda one: (_LAST.get(one.cause, 0), -one.vlrt))
+    return sorted(found.values(), key=lambda one: -one.vlrt)
 
 
 def at_servers(merged: Share, verdict: Replayed) -> list[Share]:
