@@ -1,4 +1,4 @@
-"""An access log that nobody named belongs to the server whose requests ended at the same moments."""
+"""Servers of a log that are those of other inputs: their requests ended at the same moments."""
 
 from __future__ import annotations
 
@@ -73,15 +73,23 @@ def write(folder: Path) -> tuple[Path, Path]:
     return files
 
 
-def test_a_log_without_a_name_is_that_of_a_server_in_traces(tmp_path: Path) -> None:
+def test_a_log_without_a_name_does_not_count_twice(tmp_path: Path) -> None:
     for files in (write(tmp_path), write(tmp_path)[::-1]):
         run = readers.read(*files)
         assert {server.name for server in run.topology.servers} == {"web", "app"}
-        assert run.visits().collect().height == 600
-        assert any("server is web, 10.0.0.7:8080 is app" in note for note in run.manifest.notes)
+        assert (run.visits().collect().height, run.requests().collect().height) == (600, 300)
+        assert any("its requests are those of app and web" in note for note in run.manifest.notes)
+
+
+def test_the_addresses_in_a_log_are_servers_of_traces(tmp_path: Path) -> None:
+    traces, log = write(tmp_path)
+    for name in ("web", "front"):
+        run = readers.read(traces, f"{name}={log}")
+        assert {server.name for server in run.topology.servers} == {"web", "app", name}
+    assert any("10.0.0.7:8080 counts as web" in note for note in run.manifest.notes)
 
 
 def test_a_name_that_was_given_counts(tmp_path: Path) -> None:
     traces, log = write(tmp_path)
-    run = readers.read(traces, f"other={log}")
-    assert {"web", "app", "other"} <= {server.name for server in run.topology.servers}
+    run = readers.read(traces, f"web={log}", servers={"shop": "10.0.0.7:8080"})
+    assert "shop" in {server.name for server in run.topology.servers}

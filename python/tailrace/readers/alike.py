@@ -1,13 +1,13 @@
 """Which servers of a log are those of another input under another name: their visits end at the same moments.
 
 ```text
-traces:       web ── app                        a log that nobody named:       server ── 10.0.0.7:8080
-ends of web:  ╵  ╵╵   ╵ ╵     ╵                 ends of server:  ╵  ╵╵   ╵ ╵     ╵          so server is web
+traces:       web ── app                        web's log:      web ── 10.0.0.7:8080
+ends of app:  ╵  ╵╵   ╵ ╵     ╵                 ends of its calls:    ╵  ╵╵   ╵ ╵     ╵      so the address is app
 ```
 Without this, one system would count as two that stand still at once, and each would get half of the very long requests.
 Ends agree if hardly any request has ended in one input alone at any moment, and if this is not so as soon as one of
-them is moved by a second. Servers behind each other end alike, so the calls must fit, too: a server that calls others
-is no server that calls nobody. If several servers fit, the log keeps its name, and a note says so.
+them is moved by a second. Servers behind each other end alike, so ends do not show which of them wrote a log that
+nobody named. It is left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tailrace.dataset import TABLES, Writer
 from tailrace.dataset.merging import written as parts
-from tailrace.readers.source import Found, Source
+from tailrace.readers.source import Found, Frames, Source
 from tailrace.units import MILLISECOND, SECOND
 
 _LOG = "access log"
@@ -47,6 +47,10 @@ class _Shown:
     ends: dict[str, Ends] = field(default_factory=dict)
     calls: dict[str, set[str]] = field(default_factory=dict)
 
+    def called(self) -> set[str]:
+        """The servers that others call."""
+        return {name for caller, names in self.calls.items() if caller in self.ends for name in names}
+
 
 def names(writer: Writer, texts: Sequence[tuple[Source, str, Found]], known: Collection[str]) -> list[dict[str, str]]:
     """For each text, what its servers are called elsewhere; a note of the text says so. `known` addresses have a
@@ -66,31 +70,30 @@ def names(writer: Writer, texts: Sequence[tuple[Source, str, Found]], known: Col
 
 def _named(source: Source, found: Found, here: _Shown, there: _Shown, known: Collection[str]) -> dict[str, str]:
     """The servers of one log that have another name elsewhere."""
-    called = {name for names in here.calls.values() for name in names}
-    own = sorted(here.ends.keys() - called)
+    own = sorted(here.ends.keys() - here.called())
     if len(own) != 1:
         return {}
-    name, renamed = own[0], dict[str, str]()
+    name, file = own[0], source.path.name
     if source.place is None and name not in there.ends:
-        callers = [one for one in there.ends if bool(there.calls.get(one)) >= bool(here.calls.get(name))]
-        fit = sorted(one for one in callers if agree(here.ends[name], there.ends[one]))
-        if len(fit) == 1:
-            renamed[name] = fit[0]
-        elif fit:
-            found.notes.append(f"{source.path.name}: it may be the log of {' or '.join(fit[:8])}; pass NAME=FILE")
-    behind = there.calls.get(renamed.get(name, name), set())
+        if fit := sorted(one for one, ends in there.ends.items() if agree(here.ends[name], ends)):
+            found.visits, found.requests, found.topology = Frames(), Frames(), None
+            found.notes.append(
+                f"{file}: its requests are those of {' and '.join(fit[:8])} in another input, for they ended at the "
+                "same moments. Which server wrote it is unknown, so it is left out; pass NAME=FILE"
+            )
+        return {}
+    behind = there.calls.get(name, set()) if name in there.ends else there.ends.keys() - there.called()
+    renamed = dict[str, str]()
     unknown = sorted(here.calls.get(name, set()) - there.ends.keys() - set(known))
     for group in [[one] for one in unknown] + ([unknown] if len(unknown) > 1 else []):
         together = np.concatenate([here.ends[one] for one in group])
         fit = sorted(one for one in behind if one in there.ends and agree(together, there.ends[one]))
         if len(fit) == 1 and not renamed.keys() & set(group):
             renamed |= dict.fromkeys(group, fit[0])
-    if renamed:
-        said = ", ".join(f"{old} is {new}" for old, new in list(renamed.items())[:8])
-        found.notes.append(
-            f"{source.path.name}: {said}: their requests ended at the same moments; NAME=FILE and "
-            "--server NAME=ADDRESS say otherwise"
-        )
+    found.notes += [
+        f"{file}: {old} counts as {new}, whose requests ended at the same moments; --server NAME={old} says otherwise"
+        for old, new in list(renamed.items())[:8]
+    ]
     return renamed
 
 
