@@ -44,6 +44,7 @@ TABLES = {
     "stalls, kind = lock": "Lock",
     "stalls, kind = restart": "Restart",
     "stalls, kind = packet-loss": "PacketLoss",
+    "stalls, kind = dns": "NoAnswer",
     "losses": "Loss",
 }
 QUANTITIES = {"50 ms": "duration", "64 MiB": "size", "60 MB/s": "rate", "2.26 GHz": "frequency", "25%": "share"}

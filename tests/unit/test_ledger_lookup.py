@@ -7,10 +7,20 @@ import random
 import struct
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
 
 from packets import ACK, PSH, Capture, Connection, End
+from plans import made
 from tailrace import diagnose, readers
 from tailrace.diagnosis import Diagnosis
+from tailrace.diagnosis.serialise import as_dict
+from tailrace.errors import InputError
+from tailrace.experiment import from_table
+from tailrace.score import score
+from tailrace.units import SECOND
 
 WEB, APP, DNS, OTHER = "10.0.0.2", "10.0.0.3", "10.0.0.53", "10.0.0.7"
 QUESTION = b"\3app\5local\0" + struct.pack(">HH", 1, 1)
@@ -84,3 +94,63 @@ def test_a_slow_server_is_no_query_without_an_answer(tmp_path: Path) -> None:
 def test_queries_of_others_that_were_sent_again_meanwhile_are_not_charged(tmp_path: Path) -> None:
     found = diagnosis(tmp_path, slow=range(150, 550, 50), elsewhere=20)
     assert "dns" not in causes(found)
+
+
+def shop(*stalls: dict[str, Any]) -> dict[str, Any]:
+    """For each page, the web server asks for the address of app before it calls app."""
+    return {
+        "seed": 5,
+        "duration": "30 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "kernel": {"syn": "linux-6.5"},
+        "tiers": {
+            "web": {"workers": 60, "backlog": 30, "calls": {"names": {}, "app": {"kept": False, "pool": 0}}},
+            "names": {"kind": "async", "protocol": "dns"},
+            "app": {"workers": 60, "backlog": 60},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.4 ms", "calls": {"A app": 1, "servlet": 1}}}},
+            "A app": {"at": {"names": {"compute": "0.1 ms"}}},
+            "servlet": {"at": {"app": {"compute": "1 ms"}}},
+        },
+        "workloads": {"users": {"kind": "poisson", "rate": 100, "interaction": "page", "entry": "web"}},
+        "stalls": [{"at": "8 s", "for": "300 ms", **stall} for stall in stalls],
+    }
+
+
+def test_a_simulated_resolver_asks_again_after_5_s_and_gives_up_after_10(tmp_path: Path) -> None:
+    run = made(shop({"kind": "dns", "place": "names", "for": "6 s", "share": 0.3}), tmp_path / "run")
+    asked = run.visits().filter(pl.col("server") == "names", pl.col("data_drops") == 1).collect()
+    assert set((asked["departure"] - asked["sent"]) // SECOND) == {5}
+    failed = run.requests().filter(pl.col("status") != "ok").collect()
+    assert set((failed["end"] - failed["sent"]) // SECOND) == {10}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2])
+def test_a_simulated_query_without_an_answer_is_right_by_simulating_without(share: float, tmp_path: Path) -> None:
+    run = made(shop({"kind": "dns", "place": "names", "share": share, "for": f"{0.3 / share} s"}), tmp_path / "run")
+    found = score(run, as_dict(diagnose(run)))
+    assert found.vlrt > 10
+    assert found.causes["dns"]["right"] == found.vlrt
+    assert found.wrong == 0
+
+
+@pytest.mark.parametrize(
+    "stall",
+    [
+        {"kind": "freeze", "place": "names", "for": "1.5 s"},
+        {"kind": "freeze", "place": "app", "for": "1.5 s"},
+        {"kind": "packet-loss", "place": "app"},
+    ],
+    ids=["the server of names stops", "app stops", "the path to app loses packets"],
+)
+def test_what_delays_a_page_otherwise_is_no_query_without_an_answer(stall: dict[str, Any], tmp_path: Path) -> None:
+    found = diagnose(made(shop(stall), tmp_path / "run"))
+    assert found.vlrt > 10
+    assert causes(found) == {stall["kind"]: found.vlrt}
+
+
+def test_only_a_server_of_names_leaves_queries_without_an_answer() -> None:
+    with pytest.raises(InputError, match="stalls"):
+        from_table(shop({"kind": "dns", "place": "app"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.experiment.model import SYN_SCHEDULES, Experiment
+from tailrace.experiment.model import RESOLVER, SYN_SCHEDULES, Experiment
 from tailrace.units import SECOND
 
 LONGEST = 6 * 24 * 3600 * SECOND
@@ -26,3 +26,9 @@ def schedule(experiment: Experiment, named: str | None = None, connect_timeout: 
     give_up = min(give_up, connect_timeout or give_up)
     repeats = [moment for moment in repeats if moment < give_up]
     return {"repeats": repeats, "give_up": give_up, "data_repeats": list(kernel.data)}
+
+
+def of_resolver() -> dict[str, Any]:
+    """The same of a caller that asks for names."""
+    (seconds, last) = RESOLVER
+    return {"repeats": [second * SECOND for second in seconds], "give_up": last * SECOND, "data_repeats": []}

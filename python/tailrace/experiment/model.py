@@ -23,6 +23,10 @@ SYN_SCHEDULES: dict[str, tuple[tuple[int, ...], int]] = {
 since 3.1), then four linear repetitions first (`tcp_syn_linear_timeouts`, since 6.5); 5, 5 and 6 retries."""
 
 
+RESOLVER: tuple[tuple[int, ...], int] = (5,), 10
+"""The same for queries for names: timeout 5 s and two attempts, the defaults of the C library (resolv.conf(5))."""
+
+
 class Kernel(Table):
     """How a sender repeats a lost connection attempt."""
 
@@ -143,7 +147,18 @@ class PacketLoss(Injected):
     """The share of the packets that is lost. The default is a hole in the path."""
 
 
-AnyStall = Slow | Freeze | Iowait | Burn | MemoryWait | Lock | Restart | PacketLoss
+class NoAnswer(Injected):
+    """Queries for names that are sent meanwhile get no answer. The resolver sends each again after 5 s, and gives up
+    after 10 s (the defaults of the C library, resolv.conf(5))."""
+
+    kind: Literal["dns"]
+    place: Name
+    """A server of names, or a tier of such servers: `protocol = "dns"`."""
+    share: Share = 1.0
+    """The share of the queries that get no answer."""
+
+
+AnyStall = Slow | Freeze | Iowait | Burn | MemoryWait | Lock | Restart | PacketLoss | NoAnswer
 Stall = Annotated[AnyStall, Field(discriminator="kind")]
 
 

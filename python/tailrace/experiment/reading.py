@@ -25,6 +25,7 @@ from tailrace.errors import InputError, TailraceError
 from tailrace.experiment import changing, places, references, rubbos
 from tailrace.experiment.model import Experiment
 from tailrace.experiment.quantities import WRITTEN
+from tailrace.experiment.tiers import NAMES
 
 FILE = "experiment.toml"
 EXAMPLE = "docs/reference/experiment.md"
@@ -40,6 +41,8 @@ _CALL_OF_KIND: dict[str, dict[str, Any]] = {
 }
 """A synchronous caller keeps its connections in a pool. An asynchronous one opens a connection for each call, so that
 the callee can overflow (`rpc-vs-async` V-B, V-C)."""
+_QUERIES: dict[str, Any] = {"kept": True, "pool": 0}
+"""Queries for names go over UDP: nothing opens a connection, and none waits for one."""
 
 
 def read(path: str | PathLike[str], changes: Sequence[str] = (), *, add: bool = False) -> Experiment:
@@ -169,6 +172,14 @@ def _complete(table: Mapping[str, Any]) -> dict[str, Any]:
         name: _complete_tier(str(name), tier) if isinstance(tier, Mapping) else tier
         for name, tier in _tables(table.get("tiers")).items()
     }
+    asked = [name for name, tier in tiers.items() if isinstance(tier, Mapping) and tier.get("protocol") == NAMES]
+    for tier in tiers.values() if asked else ():
+        calls = _tables(_tables(tier).get("calls"))
+        calls_of_names = {
+            name: {**call, **_QUERIES} for name, call in calls.items() if name in asked and isinstance(call, Mapping)
+        }
+        if calls_of_names:
+            tier["calls"] = {**calls, **calls_of_names}
     return {**table, "tiers": tiers} if isinstance(table.get("tiers"), Mapping) else dict(table)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from tailrace.experiment import burstiness, places, rubbos
 from tailrace.experiment.interactions import JOINED_MOST, Interaction
 from tailrace.experiment.machines import Governor
-from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait, Lock, PacketLoss
+from tailrace.experiment.model import SYN_SCHEDULES, Burn, Experiment, Iowait, Lock, NoAnswer, PacketLoss
+from tailrace.experiment.tiers import NAMES
 from tailrace.experiment.workloads import Batch, Closed, Modulated, Workload, never
 from tailrace.foreign import listed
 from tailrace.toml import nearest, wrong_name
@@ -68,6 +69,10 @@ def _uses(experiment: Experiment) -> Iterator[Use]:
             yield f"stalls[{number}].place", stall.place, nodes, "node"
         else:
             yield f"stalls[{number}].place", stall.place, tiers | {server.name for server in servers}, "server or tier"
+        if isinstance(stall, NoAnswer):
+            asked = {name for name, tier in experiment.tiers.items() if tier.protocol == NAMES}
+            asked |= {server.name for server in servers if server.tier in asked}
+            yield f"stalls[{number}].place", stall.place, asked, 'server or tier with protocol = "dns"'
         if isinstance(stall, PacketLoss) and stall.sender:
             yield f"stalls[{number}].sender", stall.sender, tiers, "tier"
         if isinstance(stall, Lock):

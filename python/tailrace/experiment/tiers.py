@@ -14,6 +14,8 @@ from tailrace.experiment.quantities import Above0, Duration, Number, Positive, S
 from tailrace.toml import Count, Flag, Name, Table
 
 Software = Literal["apache", "nginx", "tomcat", "xtomcat", "cjdbc", "haproxy", "mysql", "xmysql"]
+NAMES = "dns"
+"""The protocol of servers of names."""
 Kind = Literal["sync", "async", "bounded"]
 Policy = Literal[
     "total_request",
@@ -210,7 +212,8 @@ class Tier(Table):
     """sync: a worker is held during calls. async: event loops, which process answers before new requests. bounded: few
     workers, long queue. Default: by its software, else sync."""
     protocol: Name | None = None
-    """Its protocol. Default: by its software."""
+    """Its protocol. Default: by its software. A tier that answers queries for names has "dns": callers send these over
+    UDP, without a pool, and again after 5 s without an answer."""
     workers: Whole | None = None
     """Threads of a process, 0: any number. Apache 150, Tomcat 165, MySQL 100, bounded 8 (`rpc-vs-async` V); an
     asynchronous server has an event loop for each core, XTomcat any number of threads."""

@@ -12,10 +12,10 @@ from typing import Any
 from uuid import uuid4
 
 from tailrace.experiment import Experiment, losses, places
-from tailrace.experiment.kernels import schedule
+from tailrace.experiment.kernels import of_resolver, schedule
 from tailrace.experiment.machines import Node
-from tailrace.experiment.model import AnyStall, Burn, Iowait, Lock, MemoryWait, PacketLoss, Restart, Slow
-from tailrace.experiment.tiers import Call, Limit, Tier
+from tailrace.experiment.model import AnyStall, Burn, Iowait, Lock, MemoryWait, NoAnswer, PacketLoss, Restart, Slow
+from tailrace.experiment.tiers import NAMES, Call, Limit, Tier
 from tailrace.experiment.traces import Lowered
 from tailrace.sim.programs import Programs
 from tailrace.sim.refusals import refuse
@@ -261,8 +261,10 @@ def _connector(experiment: Experiment, caller: str, callee: str, call: Call, ind
         "endpoint": _endpoint(places.endpoint(experiment, caller, callee, call), call),
         "syn": schedule(experiment, call.kernel, call.connect_timeout),
     }
+    if experiment.tiers[callee].protocol == NAMES:
+        lowered |= {"kept": True, "datagrams": True, "syn": of_resolver()}
     recover = places.recover_time(experiment, caller, callee, call)
-    if recover and not call.kept:  # a kept connection never fails
+    if recover and not lowered["kept"]:  # a kept connection never fails
         lowered["recover"] = recover
     if call.hedge:
         lowered["hedge"] = call.hedge
@@ -346,6 +348,8 @@ def _effects(experiment: Experiment, stall: AnyStall, indices: Indices, programs
         senders = [indices.servers[name] for name in _servers_of(experiment, stall.sender)] if stall.sender else []
         lost = {"senders": senders, "share": stall.share}
         return [{"packet_loss": {"server": server, **lost}} for server in servers]
+    if isinstance(stall, NoAnswer):
+        return [{"packet_loss": {"server": server, "senders": [], "share": stall.share}} for server in servers]
     # Each server has a group of the same number.
     if isinstance(stall, Slow):
         return [{"slow": {"group": group, "left": stall.left}} for group in servers]

@@ -20,6 +20,7 @@ Refusal = tuple[str, str]
 
 SIMULATED = {
     "iowait": "real waiting needs a busy disk: use nodes.NAME.disk with a flush",
+    "dns": "it has no server of names",
     "restart": "a real server that is restarted refuses connections, and its callers get errors",
 }
 """Stalls that only the simulator makes, and why."""

@@ -372,6 +372,10 @@ pub struct Connector {
     pub endpoint: Endpoint,
     #[serde(default)]
     pub syn: Syn,
+    /// Calls are queries for names: one datagram each, on a kept connection. What gets lost is
+    /// repeated as `syn` says.
+    #[serde(default)]
+    pub datagrams: bool,
     /// A candidate that cannot be connected to stays in error for this long, and calls go to
     /// another; 0: the calls fail.
     #[serde(default)]

@@ -119,14 +119,24 @@ impl<'a, S: Sink> Sim<'a, S> {
         self.respond(stay)
     }
 
-    /// A request on a kept connection got lost: TCP repeats its data.
+    /// A request on a kept connection got lost: TCP repeats its data, and a resolver its query.
     fn repeat_data(&mut self, stay: u32) -> GoesOn {
+        let settings = &self.connectors[self.stays[stay].connector as usize].settings;
         let s = &mut self.stays[stay];
         s.data_drops += 1;
-        if s.data_drops > DATA_REPEATS {
+        let waits = if settings.datagrams {
+            let again = settings.syn.repeats.get(usize::from(s.data_drops - 1));
+            let Some(&after) = again else {
+                let time = (s.sent + settings.syn.give_up).max(self.now + 1);
+                self.queue.push(time, Kind::GiveUp, stay);
+                return None;
+            };
+            after
+        } else if s.data_drops > DATA_REPEATS {
             return self.times_out(stay);
-        }
-        let waits = (DATA_TIMEOUT << s.data_drops) - DATA_TIMEOUT;
+        } else {
+            (DATA_TIMEOUT << s.data_drops) - DATA_TIMEOUT
+        };
         let (server, time) = (s.server, s.sent + self.plan.latency + waits);
         self.dropped(server, "data_drop", time);
         self.queue.push(time.max(self.now + 1), Kind::Kept, stay);
