@@ -245,6 +245,10 @@ mod tests {
         assert_eq!(kind(4000, EXECUTE, b"\x02\0\0\x01\x03\0"), mysql);
         let postgres = Some(Kind::Postgres);
         assert_eq!(kind(1, b"\0\0\0\x20\0\x03\0\0user", b""), postgres);
+        assert_eq!(kind(1, b"\0\0\0\x20\0\x03\0\x02_pq_.", b""), postgres);
+        let kafka_metadata = b"\0\0\0\x16\0\x03\0\x02\0\0\0\x01\0\x03abc\0\0\0\x01\0\x03def";
+        assert_eq!(kind(9092, kafka_metadata, b""), Some(Kind::Kafka));
+        assert_eq!(kind(1, kafka_metadata, b""), None);
         assert_eq!(kind(5432, b"Q\0\0\0\x0dSELECT 1\0", b""), postgres);
         assert_eq!(kind(1, b"S\0\0\0\x04", b"Z\0\0\0\x05I"), postgres);
         assert_eq!(kind(1, b"*1\r\n$4\r\nPING\r\n", b""), Some(Kind::Redis));

@@ -175,9 +175,10 @@ pub fn sqlstate(number: u32) -> String {
 /// A startup message, or something that may be a message.
 pub fn client_sign(first: &[u8]) -> Sign {
     match first {
-        [0, 0, _, _, 0, 3, 0, _, ..] | [0, 0, 0, _, 0x04, 0xd2, 0x16, 0x2e..=0x30, ..] => {
-            Sign::Certain
-        }
+        [0, 0, 0, _, 0x04, 0xd2, 0x16, 0x2e..=0x30, ..] => Sign::Certain,
+        // The name of a parameter follows. Kafka's request for metadata begins likewise.
+        [0, 0, _, _, 0, 3, 0, _, b'a'..=b'z' | b'_', ..] => Sign::Certain,
+        [0, 0, _, _, 0, 3, 0, _] => Sign::Likely,
         _ if first.first() != Some(&0) && here(first, client_len) => Sign::Likely,
         _ => Sign::None,
     }
