@@ -108,7 +108,7 @@ def test_each_cpu_is_as_busy_as_its_tasks(tmp_path: Path) -> None:
     lines = [switch(0, 0, idle, "dd-1"), switch(0, 1, "dd-1", idle), switch(75, 0, "dd-1", idle)]
     lines += [switch(100, 1, idle, "my app-7"), switch(120, 1, "my app-7", idle), switch(150, 0, idle, idle)]
     lines += [switch(150, 1, idle, idle)]
-    (tmp_path / "trace.txt").write_text("\n".join(lines))
+    (tmp_path / "trace.txt").write_text("\n".join([*lines, ""]))
     run = readers.read(f"app1={tmp_path / 'trace.txt'}", began=("1000000000",))
     at = [(1_000_000_005 * SECOND) + step * 50 * MILLISECOND for step in (1, 2, 3)]
     assert samples(run, "cpu_busy", "app1/cpu0") == list(zip(at, (1.0, 0.5, 0.0), strict=True))

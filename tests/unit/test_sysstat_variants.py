@@ -156,7 +156,7 @@ def test_json_of_iostat_without_times(tmp_path: Path) -> None:
 def test_the_clock_of_sar_is_set_back_at_the_end_of_summer_time(tmp_path: Path) -> None:
     rows = [("02:40:00", 1), ("02:50:00", 2), ("02:00:00", 3), ("02:10:00", 4), ("02:50:00", 5)]
     lines = [f"{clock}  {queue}  100  0.10  0.10  0.10  0" for clock, queue in rows]
-    text = HEADER + "02:30:00     runq-sz  plist-sz   ldavg-1   ldavg-5  ldavg-15   blocked\n" + "\n".join(lines)
+    text = HEADER + "02:30:00     runq-sz  plist-sz   ldavg-1   ldavg-5  ldavg-15   blocked\n" + "\n".join([*lines, ""])
     path = tmp_path / "sar.txt"
     path.write_text(text)
     run = readers.read(f"app={path}")

@@ -113,6 +113,7 @@ LOSSES = re.compile(
             "connections on which no whole request came",
             "damaged elements",
             "damaged lines",
+            "last lines that were cut off",
             "entries without a time",
             "events without a time",
             "events without a time or a reason",
