@@ -89,7 +89,7 @@ def test_a_slow_database_is_not_a_limit_of_its_caller(tmp_path: Path) -> None:
 
 @pytest.mark.xfail(
     strict=True,
-    reason="141 of 387 are unknown since bursts are replayed evenly: three quarters of the time are not calm here, so "
+    reason="141 of 387 are unknown since bursts are replayed evenly: only 15 % of the time is calm here, so "
     "that the usual rate is the mean rate, at which the server with few threads loses packets in the replay",
 )
 def test_a_burst_is_the_cause_at_a_server_with_few_threads_before_a_database(tmp_path: Path) -> None:
