@@ -22,7 +22,7 @@ from tailrace.diagnosis.ledger.losses import (
     CAUSES,
     DELAYS,
     HOLDERS,
-    OTHERWISE,
+    IN_QUIET_TIMES,
     Cause,
     Loss,
     Seen,
@@ -126,7 +126,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     routes = policies.routes(seen.view, recorded)
     seen = replace(seen, recorded_visits=recorded, called=routes.waited.ready)
     losses = _losses(seen, recorded, CAPACITY + DELAYS)
-    losses |= _losses(replace(seen, lost=_lost(recorded, losses)), recorded, OTHERWISE)
+    losses |= _losses(replace(seen, lost=_lost(recorded, losses)), recorded, IN_QUIET_TIMES)
     held_up = [loss.delays for loss in losses.values() if loss.delays is not None]
     free, recorded = delays.free(recorded, held_up), delays.after_pauses(recorded, held_up)
     prior = np.ones((len(recorded.servers), len(recorded.steps)))

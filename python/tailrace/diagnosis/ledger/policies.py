@@ -37,7 +37,7 @@ UNLIKE = "what {by} really chose servers by: these choices disagree with {policy
 UNSEEN = (
     "when {by} chose servers: most calls waited for a connection, so it is not clear whether {policy} made the choices"
 )
-UNKNOWN = "how {by} chose servers by {policy}, which the replay cannot repeat (it keeps these choices)"
+UNREPEATABLE = "how {by} chose servers by {policy}, which the replay cannot repeat (it keeps these choices)"
 """A finding says with one of these which datum is missing where the replay keeps choices. `{policy}` is the policy that
 the topology states."""
 
@@ -85,7 +85,7 @@ def _missing(stated: str | None, is_clear: bool) -> str:
     """Return which datum is missing where the recorded choices are kept although the policy may look at candidates."""
     if stated is None:
         return UNSTATED
-    why = UNKNOWN if stated not in LOOKING else UNLIKE if is_clear else UNSEEN
+    why = UNREPEATABLE if stated not in LOOKING else UNLIKE if is_clear else UNSEEN
     return why.replace("{policy}", stated)
 
 

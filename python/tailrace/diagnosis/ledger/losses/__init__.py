@@ -1,5 +1,5 @@
 """This package computes what each cause took of a server's capacity. Each cause has one file, and one line in
-`CAPACITY`, `OTHERWISE`, `DELAYS` or `HOLDERS`.
+`CAPACITY`, `IN_QUIET_TIMES`, `DELAYS` or `HOLDERS`.
 
 A loss is a function of the recording and a server. For each step, it returns the share of the server's capacity that
 the cause took beyond what it usually takes. It returns None where nothing was recorded that would show this. It knows
@@ -75,14 +75,14 @@ class Cause:
 CAPACITY = tuple(
     map(Cause.of, (collection, clock, neighbour, flush, writeback, iowait, quota, memory, restart, freeze))
 )
-_IN_QUIET_TIMES: tuple[ModuleType, ...] = (overhead,)
-OTHERWISE = tuple(map(Cause.of, _IN_QUIET_TIMES))
+_QUIET: tuple[ModuleType, ...] = (overhead,)  # of one module, mypy compares all types exactly
+IN_QUIET_TIMES = tuple(map(Cause.of, _QUIET))
 """These causes show in times in which no loss shows. They know only which times these are (`Seen.lost`)."""
 DELAYS = tuple(map(Cause.of, (path, lookup, lock)))
 """These causes hold up visits and take no capacity."""
 HOLDERS = tuple(map(Cause.of, (places, own_work)))
 """These are causes of visits that hold places. The account judges such visits by how fast the losses of capacity left
 the server."""
-CAUSES = CAPACITY + OTHERWISE + DELAYS + HOLDERS
+CAUSES = CAPACITY + IN_QUIET_TIMES + DELAYS + HOLDERS
 
-__all__ = ["CAPACITY", "CAUSES", "DELAYS", "HOLDERS", "OTHERWISE", "Cause", "Loss", "Seen"]
+__all__ = ["CAPACITY", "CAUSES", "DELAYS", "HOLDERS", "IN_QUIET_TIMES", "Cause", "Loss", "Seen"]
