@@ -426,14 +426,17 @@ class Replay:
         pools: list[int],
         choices: list[list[tuple[int, int]]],
     ) -> None: ...
+    def serve_as_used(self, used: object, calm: object) -> None:
+        """Let each server serve at full speed as many visits as fit its utilisation in the `calm` steps (uint8): `used`
+        (float64, by server) is the share that samples show, or NaN. A server has at least its cores."""
+
     def fit(self, prior: object, calm: object, rounds: int) -> list[list[float]]:
         """The capacities that fit best, by server and step, found from `prior` (float64, by server and step) in so many
         rounds; `calm` (uint8) are the steps in which what is usual is measured. Of the two ways in which a server may
         serve its jobs, in turn or all at once, the one is chosen that leaves less unaccounted for."""
 
     def serve_as(self, other: Replay) -> None:
-        """Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores, and accept as it
-        does."""
+        """Serve and accept as `other` does, a replay of the same servers."""
 
     def accept_in_turn(self, server: int, slice_ns: float) -> None:
         """Let the thread of this server that accepts connections wait until each running visit has had `slice_ns` of
@@ -454,10 +457,14 @@ class Replay:
 
     @property
     def cores(self) -> list[float]:
-        """How many cores each server has."""
+        """How many cores of each server can be at work."""
+
+    @property
+    def at_once(self) -> list[float]:
+        """How many visits each server serves at full speed. `busy` is a share of these."""
 
     def busy(self, server: int) -> list[float]:
-        """Nanoseconds that the cores of a server are at work in each step, at the capacities of the recording."""
+        """Nanoseconds at full speed that the visits of a server attain in each step of the recording."""
 
     def measure(self, capacity: object) -> None:
         """Measure what each part of a visit needed, at these capacities."""

@@ -87,11 +87,6 @@ def test_a_slow_database_is_not_a_limit_of_its_caller(tmp_path: Path) -> None:
     assert right.right == right.vlrt > 100
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="141 of 387 are unknown since bursts are replayed evenly: the replay takes the wait of 20 ms in db for work "
-    "of one shared core, so that requests which it sends later than recorded overload db",
-)
 def test_a_burst_is_the_cause_at_a_server_with_few_threads_before_a_database(tmp_path: Path) -> None:
     """More requests arrive at a database that answers as fast as ever, through a canary of four threads."""
     _, _, right = told(

@@ -26,6 +26,7 @@ pub struct Replay {
     network: Arc<Network>,
     groups: usize,
     servers: Vec<Capacity>,
+    cores: Vec<f64>,
     may_turn: Vec<bool>,
 }
 
@@ -123,6 +124,7 @@ impl Replay {
             Ok(Replay {
                 groups: groups * KINDS as usize,
                 servers,
+                cores: limits.iter().map(|one| one.cores).collect(),
                 may_turn,
                 network: Arc::new(Network {
                     visits: columns,
@@ -146,6 +148,28 @@ impl Replay {
         })
     }
 
+    /// Let each server serve at full speed as many visits as fit the share of its resources that it used in
+    /// calm steps (NaN where it is not known).
+    fn serve_as_used(
+        &mut self,
+        py: Python<'_>,
+        used: PyBuffer<f64>,
+        calm: PyBuffer<u8>,
+    ) -> PyResult<()> {
+        let (used, calm) = (used.to_vec(py)?, self.calm(py, &calm)?);
+        if used.len() != self.servers.len() {
+            return Err(PyValueError::new_err("a share for each server"));
+        }
+        py.detach(|| {
+            let limits = &mut Arc::make_mut(&mut self.network).limits;
+            for ((server, one), used) in self.servers.iter_mut().zip(limits).zip(used) {
+                one.cores = server.at_full_speed(used, &calm);
+                server.serve_at_once(one.cores);
+            }
+        });
+        Ok(())
+    }
+
     /// The capacities that fit best, found from `prior`, by server and step. Of the service
     /// disciplines, the one that leaves least unaccounted for is chosen.
     fn fit(
@@ -156,7 +180,7 @@ impl Replay {
         rounds: u32,
     ) -> PyResult<Vec<Vec<f64>>> {
         let (prior, calm) = (by_server(py, &self.network, &prior)?, self.calm(py, &calm)?);
-        let (groups, may_turn) = (self.groups, &self.may_turn);
+        let (groups, all_cores, may_turn) = (self.groups, &self.cores, &self.may_turn);
         let network = Arc::make_mut(&mut self.network);
         let (program, grid) = (&network.program, network.grid);
         let one = |limits: &mut Limits, shared: &mut Capacity, server: usize| {
@@ -174,7 +198,7 @@ impl Replay {
                 return all_at_once;
             }
             // An event loop on each core, or only one.
-            let mut loops = vec![limits.cores, 1.0];
+            let mut loops = vec![all_cores[server], 1.0];
             loops.dedup();
             let mut best = all_at_once;
             for cores in loops {
@@ -195,8 +219,7 @@ impl Replay {
         }))
     }
 
-    /// Serve in turn what `other`, a replay of the same servers, serves in turn, on as many cores, and
-    /// accept as it does.
+    /// Serve and accept as `other` does, a replay of the same servers.
     fn serve_as(&mut self, py: Python<'_>, other: PyRef<'_, Replay>) -> PyResult<()> {
         let theirs = Arc::clone(&other.network);
         if theirs.limits.len() != self.servers.len() {
@@ -208,10 +231,8 @@ impl Replay {
             let each = network.limits.iter_mut().zip(&mut self.servers);
             for (server, ((limits, shared), theirs)) in each.zip(&theirs.limits).enumerate() {
                 (limits.still, limits.slice) = (theirs.still, theirs.slice);
-                if theirs.in_turn {
-                    (limits.in_turn, limits.cores) = (true, theirs.cores);
-                    *shared = Capacity::of(parts, server as u32, theirs.cores, grid, true);
-                }
+                (limits.in_turn, limits.cores) = (theirs.in_turn, theirs.cores);
+                *shared = Capacity::of(parts, server as u32, theirs.cores, grid, theirs.in_turn);
             }
         });
         Ok(())
@@ -243,16 +264,16 @@ impl Replay {
             let network = Arc::make_mut(&mut self.network);
             let (parts, grid) = (&network.program.parts, network.grid);
             let each = network.limits.iter_mut().zip(&mut self.servers);
-            let each = each.zip(&self.may_turn);
-            for (server, ((limits, shared), may_turn)) in each.enumerate() {
+            let each = each.zip(self.cores.iter().zip(&self.may_turn));
+            for (server, ((limits, shared), (&cores, may_turn))) in each.enumerate() {
                 let server = server as u32;
                 if !may_turn || limits.in_turn {
                     continue;
                 }
                 let (together, ordered) = in_order(parts, server);
                 if together >= PAIRS && ordered as f64 >= IN_ORDER * together as f64 {
-                    limits.in_turn = true;
-                    *shared = Capacity::of(parts, server, limits.cores, grid, true);
+                    (limits.in_turn, limits.cores) = (true, cores);
+                    *shared = Capacity::of(parts, server, cores, grid, true);
                 }
             }
         });
@@ -280,13 +301,20 @@ impl Replay {
         Ok(fit.excess(&prior, &needs, &spans))
     }
 
-    /// The number of cores of each server: those whose utilisation is `busy`.
+    /// How many visits each server serves at full speed.
     #[getter]
-    fn cores(&self) -> Vec<f64> {
+    fn at_once(&self) -> Vec<f64> {
         self.network.limits.iter().map(|one| one.cores).collect()
     }
 
-    /// Nanoseconds that the cores of a server are at work in each step.
+    /// How many cores of each server can be at work.
+    #[getter]
+    fn cores(&self) -> Vec<f64> {
+        let each = self.network.limits.iter().zip(&self.cores);
+        each.map(|(one, &cores)| one.cores.min(cores)).collect()
+    }
+
+    /// Nanoseconds at full speed that the visits of a server attain in each step.
     fn busy(&self, server: usize) -> PyResult<Vec<f64>> {
         let one = self.servers.get(server);
         one.map(|one| one.busy(self.network.grid.steps))

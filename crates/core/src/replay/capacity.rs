@@ -100,6 +100,11 @@ pub struct Capacity {
 /// usual.
 const LEAST: f64 = 1e-4;
 const MOST: f64 = 3.0;
+/// The answers of calls are on their way for some time, and threads pause. So visits show a server that is busier
+/// than its CPU. They do not show one that is busy twice as long.
+const CLEARLY: f64 = 2.0;
+/// The number of parts at full speed is within a hundredth of its limit after so many rounds.
+const ROUNDS: usize = 100;
 /// The most by which one part may raise a step's capacity: parts with almost no demand do not show
 /// a fast server.
 const PULL: f64 = 5.0;
@@ -143,6 +148,46 @@ impl Capacity {
         }
     }
 
+    /// How many parts the server works on at full speed, if it is as busy with them in calm steps as samples
+    /// show of it (`used`, a share): the utilisation law. It is at least the number of cores. A part does not
+    /// need a core all the time: it also sleeps, waits for a disk, or sends to a slow client.
+    pub fn at_full_speed(&self, used: f64, calm: &[bool]) -> f64 {
+        let mut lasted: Vec<f64> = Vec::new();
+        for piece in self.pieces.iter().filter(|piece| calm[piece.step as usize]) {
+            let at_work = piece.at_work as usize;
+            lasted.resize(lasted.len().max(at_work + 1), 0.0);
+            lasted[at_work] += self.length(piece);
+        }
+        let whole: f64 = lasted.iter().sum();
+        let at_full_speed = |number: f64| {
+            let numbers = lasted.iter().enumerate();
+            let sum: f64 = numbers
+                .map(|(n, length)| number.min(n as f64) * length)
+                .sum();
+            sum / whole
+        };
+        let busy = at_full_speed(self.cores) / self.cores;
+        if !(used > 0.0 && busy > CLEARLY * used) {
+            return self.cores;
+        }
+        (0..ROUNDS).fold(self.cores, |number, _| {
+            (at_full_speed(number) / used).max(number)
+        })
+    }
+
+    /// Let this many parts work at full speed.
+    pub fn serve_at_once(&mut self, number: f64) {
+        let lengths: Vec<f64> = self.pieces.iter().map(|piece| self.length(piece)).collect();
+        for (piece, length) in self.pieces.iter_mut().zip(lengths) {
+            piece.share = length * speed(number, piece.at_work);
+        }
+        self.cores = number;
+    }
+
+    fn length(&self, piece: &Piece) -> f64 {
+        piece.share / speed(self.cores, piece.at_work)
+    }
+
     /// What each part attains at these capacities, in nanoseconds at full speed.
     pub fn works(&self, capacity: &[f64]) -> Vec<f64> {
         let sum = self.sums(capacity);
@@ -156,9 +201,8 @@ impl Capacity {
     pub fn at_work(&self, grid: Grid) -> Vec<f64> {
         let mut found = vec![0.0; grid.steps];
         for piece in self.pieces.iter().filter(|piece| piece.at_work > 0) {
-            let length = piece.share / (self.cores / f64::from(piece.at_work)).min(1.0);
             if let Some(share) = found.get_mut(piece.step as usize) {
-                *share += length / grid.step as f64;
+                *share += self.length(piece) / grid.step as f64;
             }
         }
         found
@@ -308,6 +352,11 @@ impl Capacity {
     }
 }
 
+/// The share of full speed at which each of these parts works.
+fn speed(cores: f64, at_work: u32) -> f64 {
+    (cores / f64::from(at_work.max(1))).min(1.0)
+}
+
 /// What one update computes: a fresh column of millions of pieces costs as much as the update itself.
 #[derive(Default)]
 struct Room {
@@ -377,11 +426,11 @@ fn pieces(
             } else {
                 time.min(grid.end_of(step))
             };
-            let share = (until - now) as f64 * (cores / at_work.max(1) as f64).min(1.0);
+            let at_work = at_work.max(0) as u32;
             found.push(Piece {
                 step: step as u32,
-                at_work: at_work.max(0) as u32,
-                share,
+                at_work,
+                share: (until - now) as f64 * speed(cores, at_work),
             });
             starts.push(now);
             now = until;

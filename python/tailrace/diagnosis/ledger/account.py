@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailrace._core import Replay
 from tailrace.diagnosis import settle, tasks
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent
+from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation
 from tailrace.diagnosis.ledger.losses import (
     CAPACITY,
     CAUSES,
@@ -104,7 +104,7 @@ class Account:
     def busy(self, server: str) -> Shares:
         """Return the share of a server's cores that are at work in each step."""
         number = self.recorded.number[server]
-        return np.array(self.replay.busy(number)) / (self.replay.cores[number] * STEP_NS)
+        return np.array(self.replay.busy(number)) / (self.replay.at_once[number] * STEP_NS)
 
     def visits_of(self, line: Line) -> Times:
         """Return the visits that held places. A line of capacity has none."""
@@ -149,6 +149,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     again = retries.repeated(seen.view, recorded)
     replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, again)
     calm = seen.calm.astype(np.uint8)
+    replay.serve_as_used(utilisation.of(seen), calm)
     account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, again, pauses)
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
@@ -290,7 +291,7 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     if not long and not still:
         return
     kept, sure = np.zeros(len(rest)), np.zeros(len(rest))
-    cores, known = limits.cores_of(seen.view, server), 1.0 - prior[number] - taken
+    cores, known = account.replay.at_once[number], 1.0 - prior[number] - taken
     found = account.replay.excess(number, prior[number], calm, [(begin, end) for begin, end, _ in long])
     for (begin, end, lacked), (variance, excess) in zip(long, found, strict=True):
         chance = SIGMAS * sqrt(variance) / cores
