@@ -34,6 +34,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(120_000)  # a busy machine needs a minute to start a page
         found = Opened(page, context)
         page.on("console", lambda message: found.troubles.append(message.text))
         page.on("pageerror", lambda error: found.troubles.append(str(error)))
