@@ -24,7 +24,7 @@ trial      the replay of some requests without some lines
 sections   the parts of the recording that are replayed for groups of episodes
 settled    the last moment before an episode at which queues were as short as usual
 verdict    the replay without a cause: how many of the very slow requests would not have occurred
-portions   the episodes of a long recording in portions, which are judged one after the other
+portions   the episodes of a long recording in portions, of which two are judged at the same time
 books      the account of each server, and its queue in the recording and in the replay
 extract    the part of the books around one episode: sums and columns
 sentence   what the replay without a cause shows, in words

@@ -1,5 +1,5 @@
-"""This module divides the episodes of a long recording into portions. They are judged one after the other, so the
-memory that a ledger needs does not grow with the recording.
+"""This module divides the episodes of a long recording into portions. Only two of them are judged at the same time, so
+the memory that a ledger needs does not grow with the recording.
 
 A portion also holds the time around its episodes. So it has several groups of episodes, even if the time around one of
 them has many visits: most of that time is around the next group, too."""
@@ -15,8 +15,9 @@ from tailrace.diagnosis.spans import Spans, length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 
-VISITS = 2_000_000
-"""A portion has at most so many visits more than its first group. The ledger takes about 400 bytes for each of them."""
+VISITS = 500_000
+"""A portion has at most so many visits more than its first group. The ledger takes about 400 bytes for each of them. A
+million requests in ten minutes are six portions, which keep two cores at work."""
 CELLS = 2_000_000
 """A portion has at most so many steps times servers, if it has several groups. Its lines take 16 MB for each cause."""
 

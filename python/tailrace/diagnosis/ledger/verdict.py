@@ -57,6 +57,8 @@ NEARLY_ALL = 0.7
 lines."""
 WHOLE = 4
 """All visits are replayed to judge a group if they are at most so many times those of its section."""
+PORTIONS = 2
+"""So many portions are judged at the same time. Each takes up to half a gigabyte."""
 AT_ONCE = 8_000_000
 """So many visits are replayed at the same time for one group. A replay takes about 100 bytes for each of them."""
 
@@ -130,9 +132,14 @@ class Judged:
 def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     """Return one result for each episode; None where there is nothing to replay."""
     found: dict[int, Replayed | None] = {}
-    for portion in portions(view, slow):
-        part = replace(slow, clusters=tuple(slow.clusters[at] for at in portion))
-        found |= zip(portion, _judge(view, part), strict=True)
+    parts = portions(view, slow)
+
+    def judged(part: list[int]) -> tuple[Replayed | None, ...]:
+        return _judge(view, replace(slow, clusters=tuple(slow.clusters[at] for at in part)))
+
+    with crew(min(PORTIONS, os.cpu_count() or 1)) as threads:
+        for part, verdicts in zip(parts, threads.map(judged, parts), strict=True):
+            found |= zip(part, verdicts, strict=True)
     return tuple(found[at] for at in range(len(slow.clusters)))
 
 
