@@ -34,6 +34,16 @@ def test_a_file_that_ends_within_a_message_gives_what_came_before(tmp_path: Path
     assert any("it ends within a message" in note for note in run.manifest.notes)
 
 
+def test_a_name_with_control_characters_is_damaged_and_names_no_server(tmp_path: Path) -> None:
+    data = FILE.read_bytes()
+    at = data.index(b"http://")
+    (tmp_path / "holes.gob").write_bytes(data[: at + 8] + bytes(4) + data[at + 12 :])
+    run = readers.read(tmp_path / "holes.gob")
+    assert run.requests().collect().height == 9
+    assert all(server.name.isprintable() for server in run.topology.servers)
+    assert sum(run.lost().values()) == 1
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_damaged_bytes_end_the_reading(seed: int) -> None:
     draw, data = random.Random(seed), bytearray(FILE.read_bytes())
@@ -56,5 +66,5 @@ def test_types_that_contain_themselves_and_huge_counts_end_the_reading() -> None
         results(itself + message(0xFF, 0x82, *[1] * 40))
     with pytest.raises(gob.DamagedError, match="beyond its end"):
         results(itself + message(0xFF, 0x82, 1))
-    with pytest.raises(gob.DamagedError, match="a message of"):
+    with pytest.raises(gob.DamagedError, match="a message has"):
         results(bytes([0xF8, *[0xFF] * 8]))

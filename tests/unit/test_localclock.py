@@ -102,3 +102,30 @@ def test_times_with_a_zone_are_not_touched(tmp_path: Path) -> None:
     assert found[0] == -1
     assert len(found) == 120
     assert found[-1] == 7139
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_dates_of_netdata_are_an_hour_later_after_the_clock_was_set_back(newest_first: bool, tmp_path: Path) -> None:
+    clocks = [f"{hour}:{minute:02}:00" for hour in ("02", "02", "03") for minute in range(0, 60, 10)]
+    rows = [f"2026-10-25 {time},{number},1,0\n" for number, time in enumerate(clocks)]
+    path = tmp_path / "system.cpu.csv"
+    path.write_text("time,user,system,iowait\n" + "".join(reversed(rows) if newest_first else rows))
+    run = readers.read(f"app={path}")
+    found = run.samples().filter(pl.col("metric").cast(pl.String) == "cpu_busy").collect().sort("time")
+    assert (found["time"].diff().drop_nulls() // (60 * SECOND)).to_list() == [10] * (len(clocks) - 1)
+    assert [round(value * 100) for value in found["value"]] == [number + 1 for number in range(len(clocks))]
+    assert "set back by an hour" in notes(run)
+
+
+def test_lines_of_the_kernel_are_an_hour_later_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    events = "Out of memory: Killed process 950 (java)"
+    texts = [("02:10:00", events), *((f"02:5{i}:00", "usb 1-1: new device") for i in range(3)), ("02:05:00", "usb")]
+    path = tmp_path / "dmesg.txt"
+    lines = [f"[Sun Oct 25 {time} 2026] {text}\n" for time, text in [*texts, ("02:20:00", events)]]
+    path.write_text("".join(lines))
+    run = readers.read(f"app={path}")
+    begins = [(begin - int(NIGHT.timestamp()) * SECOND) // SECOND for begin in run.events().collect()["begin"]]
+    assert sorted(begins) == [clock(2, 10), clock(3, 20)]
+    assert "set back by an hour" in notes(run)
+    path.write_text("".join(lines[:1] + lines[-1:]))
+    assert "set back" not in notes(readers.read(f"app={path}"))

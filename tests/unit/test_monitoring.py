@@ -85,3 +85,13 @@ def test_a_table_without_places_needs_a_name(tmp_path: Path) -> None:
         readers.read(tmp_path / "wide.csv")
     samples = readers.read(f"app={tmp_path / 'wide.csv'}").samples().collect()
     assert rows(samples) == [(0, SECOND, "app", "cpu_busy", 0.25), (SECOND, SECOND, "app", "cpu_busy", 0.5)]
+
+
+@pytest.mark.parametrize("kind", ["vector", "scalar"])
+def test_values_of_one_moment_are_refused_with_what_asks_for_more(kind: str, tmp_path: Path) -> None:
+    result = '[{"metric": {"__name__": "node_procs_running"}, "value": [1795193340, "3"]}]'
+    path = tmp_path / "now.json"
+    path.write_text(f'{{"status": "success", "data": {{"resultType": "{kind}", "result": {result}}}}}')
+    with pytest.raises(InputError, match="the values of one moment") as caught:
+        readers.read(path)
+    assert any("query_range" in command for command in caught.value.commands)

@@ -85,3 +85,21 @@ def test_a_file_of_lines_may_begin_with_a_restart_and_a_comment(tmp_path: Path) 
     run = readers.read(tmp_path / "sar.txt")
     assert run.samples().select("value").collect()["value"].to_list() == [0.25]
     assert run.lost() == {}
+
+
+def test_several_reports_on_one_line_are_told_apart(tmp_path: Path) -> None:
+    """`sadf -d -h -- -u -P ALL -w -q -d`; the number of CPUs and of disks stands nowhere."""
+    cpus, switches = "CPU;%user;%nice;%system;%iowait;%steal;%idle[...]", "proc/s;cswch/s"
+    queue, disks = "runq-sz;plist-sz;ldavg-1;ldavg-5;ldavg-15;blocked", "DEV;tps;rkB/s;aqu-sz;await;%util[...]"
+    header = f"# hostname;interval;timestamp;{cpus};{switches};{queue};{disks}\n"
+    of_cpus = "-1;12.50;0.50;7.00;4.00;1.00;75.00;0;25.00;1.00;14.00;8.00;2.00;50.00;1;0.00;0.00;0.00;0.00;0.00;100.00"
+    of_disks = "vda;3.00;0.00;0.00;0.67;62.50;dev8-0;3.00;0.00;0.00;0.67;10.00"
+    row = f"app1;1;2026-11-20 16:49:01 UTC;{of_cpus};1.00;1438.00;3;204;8.05;8.06;8.18;0;{of_disks}\n"
+    path = tmp_path / "sar.csv"
+    path.write_text(header + row + row.replace(":01", ":02").replace("vda", "4711"))
+    run = readers.read(path)
+    found = series(run.samples().collect())
+    of_first = {key: values[:1] for key, values in EXPECTED.items() if key[1] != "dirty_bytes"}
+    assert {key: values for key, values in found.items() if key[0] != "app1/cpu1"} == of_first
+    assert found["app1/cpu1", "cpu_busy"] == [(*ONE, 0.0)]
+    assert run.lost() == {"sar.csv: damaged lines": 1}, "no disk is called 4711"

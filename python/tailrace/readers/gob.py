@@ -81,7 +81,7 @@ def _message(buffer: bytes, at: int) -> tuple[int, int] | None:
     except IndexError:
         return None
     if not 0 < length <= LINE:
-        raise DamagedError(f"a message of {length} bytes")
+        raise DamagedError(f"a message has {length} bytes")
     return (reader.at, reader.at + length) if reader.at + length <= len(buffer) else None
 
 
@@ -106,7 +106,7 @@ def _described(wire: Any) -> _Type:
     if "struct" in wire:
         fields = wire["struct"].get("fields", [])
         if len(fields) > _FIELDS_MAX:
-            raise DamagedError(f"a type with {len(fields):,} fields")
+            raise DamagedError(f"a type has {len(fields):,} fields")
         return _Type(tuple((field.get("name", ""), field.get("id", 0)) for field in fields))
     for kind in ("slice", "array", "map"):
         if kind in wire:
@@ -131,7 +131,7 @@ class _Bytes:
         if first < 128:
             return first
         if 256 - first > 8:
-            raise DamagedError("a number of more than 64 bits")
+            raise DamagedError("a number has more than 64 bits")
         return int.from_bytes(self._take(256 - first), "big")
 
     def signed(self) -> int:
@@ -152,7 +152,7 @@ class _Bytes:
         kind = types.get(type_id)
         if kind is None or type_id == _BYTES:
             if type_id == _INTERFACE:
-                raise DamagedError("a value whose type is not known")
+                raise DamagedError("the type of a value is not known")
             return self._take(self.unsigned())
         if kind.fields is not None:
             return self._struct(kind.fields, types, depth)
@@ -173,7 +173,7 @@ class _Bytes:
         while step := self.unsigned():
             number += step
             if number >= len(fields):
-                raise DamagedError("a field that its type lacks")
+                raise DamagedError("a value has a field that its type lacks")
             name, type_id = fields[number]
             found[name] = self.value(type_id, types, depth + 1)
         return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from tailrace.bounds import EARLIEST_NS, LATEST_NS
@@ -35,6 +37,13 @@ class Happened:
             return
         self._rows.append((place, kind, begin, end, detail[:_DETAIL_MAX]))
         self.kinds.add(kind)
+
+    def delay(self, delays: Sequence[int]) -> None:
+        """Make each event later by so many ns, in their order."""
+        self._rows = [
+            (place, kind, begin + by, end + by, detail)
+            for (place, kind, begin, end, detail), by in zip(self._rows, delays, strict=True)
+        ]
 
     def into(self, found: Found, source: Source, *, placed: bool = True) -> None:
         """Put the events into `found`; those that are not `placed` have the place of the file."""

@@ -17,9 +17,13 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
+
+import numpy as np
 
 from tailrace import units
 from tailrace.errors import InputError
+from tailrace.readers import localclock
 from tailrace.readers.accesslog_lines import json_table
 from tailrace.readers.happened import Happened
 from tailrace.readers.source import Found, Source, text_head
@@ -51,6 +55,8 @@ _HOST = re.compile(r"^\S+ (\S{1,255}) kernel(?:\[\d+\])?:")
 
 
 _DAY = 24 * 3600 * SECOND
+_AT_ONCE = 4096
+"""Lines whose moments are examined together; the result is the same for any number."""
 
 
 def sniff(name: str, head: bytes) -> bool:
@@ -74,31 +80,35 @@ def _of_journal(line: str) -> str | None:
 
 def read(source: Source) -> Found:
     found, events, undated = Found(), Happened(), 0
-    zoneless = False
-    for _, line in source.lines(found):
+    clock, numbers = _Clock(), list[int]()
+    for number, line in source.lines(found):
         kind = next((kind for kind, seen in KINDS.items() if seen.search(line)), None) if _SEEN.search(line) else None
+        if kind is None and line.startswith("{"):
+            continue
+        line = (_of_journal(line) if kind else None) or _LEVEL.sub("", line)
+        moment, zoned = _moment(line, source.began)
+        if moment is not None and not zoned:
+            clock.add(number, moment, counts=kind is not None)
         if kind is None:
             continue
-        line = _of_journal(line) or _LEVEL.sub("", line)
-        moment, zoned = _moment(line, source.began)
         if moment is None:
             undated += 1
             continue
-        zoneless = zoneless or not zoned
         host = _HOST.match(line)
         lasted = KINDS[kind].search(line)
         seconds = int(lasted[1]) if kind in ("hung_task", "soft_lockup") and lasted else 0
         place = source.place or (host[1] if host else "host")
         events.add(place, kind, moment - seconds * SECOND, moment, line)
+        numbers += [number] * (len(events) - len(numbers))
         if events.full:
             break
     if not len(events):
         advice = "pass the start of the machine as --began NAME=MOMENT, or write `journalctl -k -o short-unix`"
         raise InputError(source.path, "its lines have no date, or no year", advice)
+    found.notes += [f"{source.path.name}: {note}" for note in clock.notes()]
+    events.delay([clock.delay(number) for number in numbers])
     events.into(found, source)
     found.lose("lines without a date", undated)
-    if zoneless:
-        found.notes.append(f"{source.path.name}: its times have no time zone and are taken as UTC")
     if "syn_flooding" in events.kinds:
         found.notes.append(
             f"{source.path.name}: the kernel reports SYN flooding once for a listening socket, so it shows that a "
@@ -107,14 +117,46 @@ def read(source: Source) -> Found:
     return found
 
 
+class _Clock:
+    """The moments of lines without a time zone, in their order: what follows a clock that was set back is later."""
+
+    def __init__(self) -> None:
+        self._watch, self._stamps, self._numbers = localclock.Watch(), list[int](), list[int]()
+        self._used = False
+
+    def add(self, number: int, moment: int, *, counts: bool) -> None:
+        """Add a line; `counts`: it is one of an event."""
+        self._stamps.append(moment)
+        self._numbers.append(number)
+        self._used = self._used or counts
+        if len(self._stamps) == _AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._watch.add(np.array(self._stamps, np.int64), np.array(self._numbers, np.int64))
+        self._stamps, self._numbers = [], []
+
+    def notes(self) -> list[str]:
+        """What is said of it, if events depend on it. Then all lines have been added."""
+        self._flush()
+        found = self._watch.found()
+        self._later = found.later
+        said = ["its times have no time zone and are taken as UTC", *(found.notes if found.later else ())]
+        return said if self._used else []
+
+    def delay(self, number: int) -> int:
+        """By how much the time of a line is later."""
+        later = any(first <= number and (end is None or number < end) for first, end in self._later)
+        return localclock.HOUR if later else 0
+
+
 def _moment(line: str, began: tuple[int, ...]) -> tuple[int | None, bool]:
     """The moment of a line, and whether its time zone is known."""
     with suppress(ValueError):
         for number, stamp in enumerate(_STAMPS):
             match = stamp.match(line)
             if match and number == 0:
-                parsed = datetime.strptime(match[1], "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
-                return int(parsed.timestamp()) * SECOND, False
+                return _printed(match[1], "%a %b %d %H:%M:%S %Y"), False
             if match and number == 1:
                 zoned = bool(re.search(r"(?:Z|[+-]\d\d:?\d\d)$", match[1][11:]))
                 return units.parse_moment(match[1]), zoned
@@ -132,7 +174,12 @@ def _first_after(text: str, began: int) -> int | None:
     """The first moment with this date, but without its year, that is after the start, or a day before at most."""
     year = datetime.fromtimestamp(began // SECOND, UTC).year
     for each in (year, year + 1):
-        parsed = datetime.strptime(f"{each} {text}", "%Y %b %d %H:%M:%S").replace(tzinfo=UTC)
-        if (moment := int(parsed.timestamp()) * SECOND) >= began - _DAY:
+        if (moment := _printed(f"{each} {text}", "%Y %b %d %H:%M:%S")) >= began - _DAY:
             return moment
     return None
+
+
+@lru_cache(maxsize=256)
+def _printed(text: str, form: str) -> int:
+    """The moment of a date; many lines in a row have the same. ValueError: it is none."""
+    return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()) * SECOND

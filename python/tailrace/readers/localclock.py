@@ -138,6 +138,18 @@ def set_back(samples: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     return moved, [_set_back(last, first, "a sample")]
 
 
+def delays(times: Times) -> tuple[Times, tuple[str, ...]]:
+    """By how much the times of the rows of a file are later if their clock was set back, and a note. The rows may also
+    come with the newest first. Times that go back in another way stay as they are."""
+    ordered = times[::-1] if len(times) and times[0] > times[-1] else times
+    watch, later = Watch(), np.zeros(len(times), np.int64)
+    watch.add(ordered, np.arange(len(times)))
+    found = watch.found()
+    for first, end in found.later:
+        later[first:end] = HOUR
+    return (later if ordered is times else later[::-1]), found.notes if found.later else ()
+
+
 def _spans(ends: Times) -> Times:
     """The first and last of sorted ends between which no gap is long."""
     cuts = np.flatnonzero(np.diff(ends) > _GAP_MOST)

@@ -18,10 +18,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
+
+import numpy as np
 
 from tailrace.errors import InputError
 from tailrace.foreign import listed
+from tailrace.readers import localclock
 from tailrace.readers.elements import elements, moment, number
 from tailrace.readers.layout import MISSING, fields
 from tailrace.readers.netdata_charts import CPU, NAMES, Chart, chart_of
@@ -89,14 +93,16 @@ def read(sources: Sequence[Source]) -> Found:
         if chart is None:
             unknown.append(name)
             continue
-        for time, row in _rows_of_second(source, found, mixed) if _is_second(text) else _rows(source, found):
-            local = local or _DATE.fullmatch(time) is not None
+        delays, said = _delays(source) if _DATE.search(text) else (repeat(0), ())
+        local = local or isinstance(delays, list)
+        found.notes += [f"{name}: {note}" for note in said]
+        for (time, row), delay in zip(_any_rows(source, found, mixed), delays, strict=False):
             stamp = moment(time)
             if stamp is None:
                 samples.unusable += 1
                 continue
             cells = {key.lower(): v for key, cell in row if (v := number(cell)) is not None}
-            charted.add(source.place or "netdata", str(source.path), chart, stamp, cells)
+            charted.add(source.place or "netdata", str(source.path), chart, stamp + delay, cells)
             if charted.full:
                 found.filled(name, charted.count, "moments")
                 break
@@ -113,6 +119,21 @@ def read(sources: Sequence[Source]) -> Found:
     charted.into(samples, found)
     samples.into(found, sources[0], _MIXED if mixed else "there is no sample in it")
     return found
+
+
+def _any_rows(source: Source, found: Found, mixed: list[str]) -> Iterator[tuple[str, Iterable[tuple[str, Any]]]]:
+    second = _is_second(text_head(source.head()) or "")
+    return _rows_of_second(source, found, mixed) if second else _rows(source, found)
+
+
+def _delays(source: Source) -> tuple[list[int], tuple[str, ...]]:
+    """By how much each row is later, because the clock of its date was set back."""
+    known = list[int]()
+    for time, _ in _any_rows(source, Found(), []):
+        stamp = moment(time)
+        known.append((known[-1] if known else 0) if stamp is None else stamp)
+    later, said = localclock.delays(np.array(known, np.int64))
+    return later.tolist(), said
 
 
 def _is_second(text: str) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 from tailrace import units
 from tailrace.dataset.metrics import METRICS
 from tailrace.errors import InputError
-from tailrace.readers import counters, metrics, netdata_charts
+from tailrace.readers import conversions, counters, metrics, netdata_charts
 from tailrace.readers.counters import Counters
 from tailrace.readers.elements import elements, number, table, text
 from tailrace.readers.netdata_series import Charted
@@ -29,16 +29,28 @@ from tailrace.readers.source import Found, Source, text_head
 
 _SEEN = re.compile(r'\A[\s\ufeff]*\{\s*"status"\s*:\s*"success"[\s\S]{0,400}?"resultType"\s*:\s*"matrix"')
 _EXPORTED = re.compile(r'\A[\s\ufeff]*\{\s*"metric"\s*:\s*\{[^{}]{0,8000}\}\s*,\s*"values"\s*:\s*\[[^"\[\]{}]{0,50}')
+_OF_ONE_MOMENT = re.compile(
+    r'\A[\s\ufeff]*\{\s*"status"\s*:\s*"success"[\s\S]{0,400}?"resultType"\s*:\s*"(?:vector|scalar)"'
+)
 _OPENING = re.compile(r'"result"\s*:\s*\[')
 _RESUME = re.compile(r'\{\s*"metric"\s*:')
 
 
 def sniff(name: str, head: bytes) -> bool:
     beginning = text_head(head)
-    return beginning is not None and bool(_SEEN.search(beginning) or _EXPORTED.match(beginning))
+    return beginning is not None and any(
+        form.match(beginning) is not None for form in (_SEEN, _OF_ONE_MOMENT, _EXPORTED)
+    )
 
 
 def read(source: Source) -> Found:
+    if _OF_ONE_MOMENT.match(text_head(source.head()) or ""):
+        raise InputError(
+            source.path,
+            "it has the values of one moment, the answer of Prometheus to `query`, which show no course of time",
+            "ask query_range for the time of the recording, or all that Tailrace uses with tailrace fetch",
+            commands=(conversions.PROMETHEUS_QUERY, "tailrace fetch http://localhost:9090 --during RUN -o node.json"),
+        )
     found, samples, points = Found(), Sampled(standard=True), Counters()
     charted = Charted(samples.most)
     stem = source.path.name.split(".")[0]

@@ -16,7 +16,9 @@ are renamed to the keys of the JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Any
 
 from tailrace import units
@@ -32,6 +34,8 @@ _EACH = re.compile(
     r"\t[^\t\n]{1,99}\t[^\t\n]{1,40}\t[^\t\n]{1,40}\r?"
 )
 _CPU = re.compile(r"cpu(\d{1,5})")
+_NUMBER, _ITEM = re.compile(r"-?\d{1,5}"), re.compile(r"[^\d.,-]")
+"""The number of a CPU; what the names of disks and networks have, and no value."""
 _NO_TIME = "entries without a time"
 _NO_INTERVAL = "-1"
 """Of restarts and comments: such a line has no value, and may be the first."""
@@ -49,7 +53,8 @@ _CALLED = {"CPU": "cpu", "DEV": "disk-device", "%util": "util-percent", "kbdirty
 _CALLED |= {"majflt/s": "majflt", "%scpu": "psi-cpu", "%sio": "psi-io", "%smem": "psi-mem"}
 
 _SIDE_BY_SIDE = "[...]"
-"""`sadf -d -h` writes the CPUs or disks of a moment into one line. A column with a `*` is one for each CPU."""
+"""`sadf -d -h` writes all reports of a moment into one line, with all CPUs or disks. A column with a `*` is one for each
+CPU."""
 
 Row = Mapping[str, Any]
 
@@ -166,31 +171,106 @@ def iso_date(text: str) -> str:
     return f"{year if len(year) == 4 else '20' + year}-{month}-{day}"
 
 
+@dataclass(frozen=True)
+class _Report:
+    """Columns of a line that belong together; with `several`, each CPU or disk has them."""
+
+    columns: list[str]
+    several: bool
+
+    def rows(self, values: Sequence[str]) -> list[dict[str, str]]:
+        width = len(self.columns)
+        return [
+            dict(zip(self.columns, values[at : at + width], strict=True)) for at in range(0, len(values), width)
+        ]
+
+    def fits(self, values: Sequence[str]) -> bool:
+        """Whether each of these CPUs or disks may have its first value."""
+        names = values[:: len(self.columns)]
+        if self.columns[0] != "cpu":
+            return len(set(names)) == len(names) and all(map(_ITEM.search, names))
+        cpus = [int(name) if _NUMBER.fullmatch(name) else None for name in names if name != "all"]
+        known = [cpu for cpu in cpus if cpu is not None]
+        return len(known) == len(cpus) and all(one < other for one, other in pairwise(known))
+
+
+def _reports(header: str) -> list[_Report]:
+    """The reports of a line; their first columns are in capitals where they name a CPU or a disk."""
+    found, columns, capital = list[_Report](), list[str](), False
+    for name in header[2:].split(";")[3:]:
+        several = name.endswith(_SIDE_BY_SIDE)
+        name = name.removesuffix(_SIDE_BY_SIDE)
+        if name.endswith("*"):
+            return []
+        if columns and name.isupper() and not capital:
+            found.append(_Report(columns, several=False))
+            columns = []
+        columns, capital = [*columns, called(name)], name.isupper()
+        if several:
+            found.append(_Report(columns, several=True))
+            columns = []
+    return [*found, _Report(columns, several=False)] if columns else found
+
+
+def _split(values: Sequence[str], reports: Sequence[_Report]) -> list[list[Row]] | None:
+    """The rows of each report; None: the line does not have them, or they may be divided in two ways."""
+    found = [[], *islice(_divided(values, reports), 2)]
+    return found[1] if len(found) == 2 else None
+
+
+def _divided(values: Sequence[str], reports: Sequence[_Report]) -> Iterator[list[list[Row]]]:
+    first, rest = reports[0], reports[1:]
+    least = sum(len(report.columns) for report in rest)
+    width, most = len(first.columns), len(values) - least
+    if not any(report.several for report in rest):
+        ends: Iterable[int] = (most,)
+    else:
+        ends = range(width, most + 1, width) if first.several else (width,)
+    for end in ends:
+        own = values[:end]
+        if end < width or (end % width if first.several else end != width) or (first.several and not first.fits(own)):
+            continue
+        if not rest:
+            yield [list[Row](first.rows(own))]
+            continue
+        yield from ([list[Row](first.rows(own)), *others] for others in _divided(values[end:], rest))
+
+
 def _csv(source: Source, found: Found) -> Iterator[Entry]:
     """Rows of one moment and report are one entry, because the busiest of its disks counts."""
-    columns, beside = list[str](), False
-    open_key, group = ("", "", ""), list[Row]()
+    reports, open_key, group = list[_Report](), ("", "", ""), list[Row]()
     for line_number, line in source.lines(found):
         if line.startswith("#"):
             yield from _grouped(open_key, group)
-            names, group = line[2:].removesuffix(_SIDE_BY_SIDE).split(";"), []
-            columns = [] if names[-1].endswith("*") else [called(name) for name in names]
-            beside = line.endswith(_SIDE_BY_SIDE)
+            reports, group = _reports(line), []
             continue
-        fields = line.split(";")
-        if _RESTART.search(line) or not columns:
+        host, seconds, stamp, *values = [*line.split(";"), *[""] * 3][: max(3, line.count(";") + 1)]
+        if _RESTART.search(line) or not reports:
             continue
-        width, values = len(columns) - 3, len(fields) - 3
-        if width < 1 or values < 1 or (values % width if beside else values != width):
+        split = _split([value.replace(",", ".") for value in values], reports)
+        if split is None:
             found.damaged(source.path.name, line_number)
             continue
-        key = (fields[0], fields[1], fields[2])
-        if key != open_key:
+        if (host, seconds, stamp) != open_key or len(reports) > 1:
             yield from _grouped(open_key, group)
-            open_key, group = key, []
-        row = [field.replace(",", ".") for field in fields[3:]]
-        group += [dict(zip(columns[3:], row[at : at + width], strict=True)) for at in range(0, values, width)]
+            open_key, group = (host, seconds, stamp), []
+        if len(reports) == 1:
+            group += split[0]
+        else:
+            yield host, stamp, number(seconds), _of_all(split)
     yield from _grouped(open_key, group)
+
+
+def _of_all(split: Sequence[Sequence[Row]]) -> dict[str, Any]:
+    """The rows of several reports of one moment."""
+    values, single = dict[str, Any](), dict[str, Any]()
+    for rows_of_one in split:
+        found = report_of(rows_of_one)
+        if set(found) == set(_SINGLE):
+            single |= rows_of_one[0]
+        else:
+            values |= found
+    return {**dict.fromkeys(_SINGLE, single), **values}
 
 
 def _each(source: Source, found: Found) -> Iterator[Entry]:

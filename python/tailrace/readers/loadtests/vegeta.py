@@ -62,11 +62,13 @@ def _of_gob(source: Source, found: Found) -> Iterator[tuple[int, Sent | None]]:
 
 
 def _result(result: dict[str, Any]) -> Sent | None:
-    """A field that is zero is left out."""
+    """A field that is zero is left out. A request whose name has control characters is damaged."""
     begin, took = _time(result.get("Timestamp")), result.get("Latency", 0)
     if begin is None or not isinstance(took, int) or not 0 <= took < 2**62:
         return None
     method, url, why = (str(result.get(name, "")) for name in ("Method", "URL", "Error"))
+    if not (method + url).isprintable():
+        return None
     size = result.get("BytesIn", 0)
     status = outcome(str(result.get("Code", 0)), why)
     return Sent(begin, took, status, method=method, url=url, bytes_in=size if isinstance(size, int) else None)
