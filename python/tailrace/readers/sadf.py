@@ -53,8 +53,8 @@ _CALLED = {"CPU": "cpu", "DEV": "disk-device", "%util": "util-percent", "kbdirty
 _CALLED |= {"majflt/s": "majflt", "%scpu": "psi-cpu", "%sio": "psi-io", "%smem": "psi-mem"}
 
 _SIDE_BY_SIDE = "[...]"
-"""`sadf -d -h` writes all reports of a moment into one line, with all CPUs or disks. A column with a `*` is one for each
-CPU."""
+"""`sadf -d -h` writes all reports of a moment into one line, with all CPUs or disks. A column with a `*` is one for
+each CPU."""
 
 Row = Mapping[str, Any]
 
@@ -180,9 +180,7 @@ class _Report:
 
     def rows(self, values: Sequence[str]) -> list[dict[str, str]]:
         width = len(self.columns)
-        return [
-            dict(zip(self.columns, values[at : at + width], strict=True)) for at in range(0, len(values), width)
-        ]
+        return [dict(zip(self.columns, values[at : at + width], strict=True)) for at in range(0, len(values), width)]
 
     def fits(self, values: Sequence[str]) -> bool:
         """Whether each of these CPUs or disks may have its first value."""
