@@ -19,6 +19,7 @@ delays     visits that were held up without a loss of capacity
 waits      visits that waited for a connection, and needed nothing from the server meanwhile
 unsent     visits that waited for a connection, and gave up
 groups     episodes that are judged together, and which requests count for them
+utilisation how busy each server usually is: so it is known how many visits it serves at full speed
 account    how fast each server was, what took the rest, and the part that nothing in the recording accounts for
 trial      the replay of some requests without some lines
 sections   the parts of the recording that are replayed for groups of episodes
