@@ -61,9 +61,10 @@ def covered_before(table: Spans, times: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(table) == 0:
         return np.zeros(len(times), dtype=np.int64)
     total = np.concatenate(([0], np.cumsum(table[:, 1] - table[:, 0])))
-    index = np.searchsorted(table[:, 0], times, side="right")
-    running = np.minimum(times, table[np.maximum(index - 1, 0), 1]) - table[np.maximum(index - 1, 0), 0]
-    return np.where(index > 0, total[np.maximum(index - 1, 0)] + running, 0)
+    begins, ends = table.T
+    row = np.maximum(np.searchsorted(begins, times, side="right") - 1, 0)
+    found: NDArray[np.int64] = total[row] + np.clip(times, begins[row], ends[row]) - begins[row]
+    return found
 
 
 def inside(table: Spans, times: NDArray[np.int64]) -> NDArray[np.int64]:

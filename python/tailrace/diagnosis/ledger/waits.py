@@ -49,8 +49,10 @@ class Waits:
 
 
 def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
-    since = _since(recorded)
     ready, held = recorded.sent.copy(), np.full(len(recorded.sent), NONE, dtype=np.uint32)
+    if not pools.size:
+        return Waits(ready, held)
+    since = _since(recorded)
     most = np.zeros(len(held), dtype=np.int64)
     taken = [_taken(recorded, pools, number) for number in range(len(pools.size))]
     full = [_full(recorded, *one, size) for one, size in zip(taken, pools.size, strict=True)]
