@@ -16,6 +16,7 @@ from tailrace.diagnosis import (
     vlrt,
     waiting,
 )
+from tailrace.diagnosis.constants import WINDOW_NS
 from tailrace.diagnosis.finding import (
     CauseEvidence,
     Diagnosis,
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_ns: int = 50_000_000) -> Diagnosis:
+def diagnose(dataset: tables.Tables, *, threshold_ns: int | None = None, window_ns: int = WINDOW_NS) -> Diagnosis:
     """Explain the very long response times of a dataset. `threshold_ns` defines what is very long (the default is
     0.95 s or a gap between the modes of the response times). `window_ns` is the step in which the order of events is
     judged."""

@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.cause import Explained
+from tailrace.diagnosis.constants import FEW, MOSTLY, NEARLY_ALL
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import UNKNOWN, Accounted, Slowest
 from tailrace.diagnosis.losses import Losses
@@ -31,15 +32,9 @@ from tailrace.diagnosis.words import duration, listing, share
 
 LONG = 0.25
 """A queue is long if it is at least a quarter of its maximum."""
-HALF = 2
-"""A finding that accounts for one part of two or more is the explanation."""
-SLOWEST = 20
+SLOWEST_MAX = 20
 """At most this many requests of an episode are listed one by one. They have the most time that no finding accounts
 for."""
-OVERTAKING = 10
-"""If this many requests overtake all slow ones, it is not chance."""
-NEARLY_ALL = 0.9
-"""They overtake all slow ones if at most a tenth of them leave later: so many may be slow for another reason."""
 NAMED = 0.02
 """A smaller part of the time is not named, because the usual service takes as long."""
 
@@ -60,7 +55,7 @@ class Account:
     @property
     def explained(self) -> NDArray[np.bool_]:
         """Return for each request whether losses and queues account for half of its time or more."""
-        enough: NDArray[np.bool_] = (self.lost + self.queued) * HALF >= self.response
+        enough: NDArray[np.bool_] = self.lost + self.queued >= MOSTLY * self.response
         return enough
 
 
@@ -126,7 +121,7 @@ def _overtaken(view: View, server: str, last_sent: int, first_end: int) -> bool:
         pl.col("server").cast(pl.String) == server, pl.col("arrival") > last_sent, pl.col("arrival") < first_end
     )
     number, left = came.select(pl.len(), (pl.col("departure") < first_end).sum()).collect().row(0)
-    return bool(left >= max(OVERTAKING, NEARLY_ALL * number))
+    return bool(left >= max(FEW, NEARLY_ALL * number))
 
 
 def first_bytes(view: View, rows: pl.DataFrame) -> Times:
@@ -145,7 +140,7 @@ def first_bytes(view: View, rows: pl.DataFrame) -> Times:
 def told(view: View, account: Account, rows: pl.DataFrame) -> Accounted:
     """Return the sums, and list the requests of which the finding accounts for the least."""
     rest, missed = account.rest, ~account.explained
-    order = np.argsort(-(account.transferred + rest), kind="stable")[:SLOWEST]
+    order = np.argsort(-(account.transferred + rest), kind="stable")[:SLOWEST_MAX]
     columns = (rows["request"].to_numpy(), rows["sent"].to_numpy(), account.response, account.lost, account.queued)
     each = [[int(column[i]) for column in (*columns, account.transferred, rest)] for i in order.tolist()]
     places = Counter(filter(None, view.longest_stays(rows.filter(missed)) if missed.any() else ()))

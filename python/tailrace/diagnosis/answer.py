@@ -5,7 +5,7 @@
 3  why, and what is left open                                        (steps 4 and 5)
 4  which requests were never answered                                (`unanswered`)
 
-If a timer made most requests take the same time, a sentence between the first two reports this time (`constants`).
+If a timer made most requests take the same time, a sentence between the first two reports this time (`timers`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.words import count, duration, rate, share
 
-SENTENCES = 5
+SENTENCES_MAX = 5
 PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
     bursts.CAUSE: bursts.PLAIN,
     retries.CAUSE: retries.PLAIN,
@@ -34,7 +34,7 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
             "there are no very long response times to explain."
         )
         open_ = (f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown)
-        return tuple(filter(None, (none, unanswered.sentence(diagnosis), *open_)))[:SENTENCES]
+        return tuple(filter(None, (none, unanswered.sentence(diagnosis), *open_)))[:SENTENCES_MAX]
     main = max(diagnosis.summary, key=lambda row: row.vlrt)
     episodes = [
         e for e in diagnosis.episodes if any((c.origin, c.cause) == (main.origin, main.cause) for c in e.chains)
@@ -42,7 +42,7 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
     first = f"{_slow(diagnosis)}{because.clause(diagnosis)}."
     began = _began(main, episodes) if main.origin is not None else _nowhere(diagnosis, episodes)
     told = (first, because.alike(diagnosis), began, _why(diagnosis, main, episodes), unanswered.sentence(diagnosis))
-    return tuple(filter(None, told))[:SENTENCES]
+    return tuple(filter(None, told))[:SENTENCES_MAX]
 
 
 def _slow(diagnosis: Diagnosis) -> str:

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import account, answer, cause, constants, ledger, millibottleneck, settle, unanswered, vlrt
-from tailrace.diagnosis.account import HALF, NAMED, Account
+from tailrace.diagnosis import account, answer, cause, ledger, millibottleneck, settle, timers, unanswered, vlrt
+from tailrace.diagnosis.account import NAMED, Account
 from tailrace.diagnosis.cause import Explained
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
 from tailrace.diagnosis.finding import (
     PACKET_LOSS,
@@ -45,8 +46,8 @@ def link(
     verdicts: tuple[Replayed | None, ...],
 ) -> Diagnosis:
     first_byte = account.first_bytes(view, slow.requests)
-    alike = constants.find(view, slow, packets, first_byte)
-    timed = constants.members(slow, alike)
+    alike = timers.find(view, slow, packets, first_byte)
+    timed = timers.members(slow, alike)
     parts = zip(slow.clusters, vlrt.findings(view, slow), lost, explained, verdicts, strict=True)
     episodes = tuple(_episode(view, slow, packets, timed, first_byte, *part) for part in parts)
     judged = ledger.show(verdicts, [episode.origin for episode in episodes])
@@ -163,7 +164,7 @@ def _cause_unknown(view: View, episode: Episode, told: Accounted) -> Finding:
     missing = settle.slow_alone(view, place) if place is not None else last.missing
     if "slow_by_themselves" in episode.findings[2].numbers:
         return replace(last, missing=missing)
-    if told.transferred_ns * HALF >= told.response_ns:
+    if told.transferred_ns >= MOSTLY * told.response_ns:
         sentence = "The cause is unknown: most of the time passed after the first byte of the response."
         missing = "a capture at the clients, which shows whether they or the network took the response so slowly"
     elif told.lost_ns + told.queued_ns >= NAMED * told.response_ns:
@@ -197,7 +198,7 @@ def _chains(view: View, episode: Episode, drops: Drops, time: Account) -> tuple[
         return _ranked(rows)
     chains = {server: dropped_by(server) for server in drops.by_server}
     chains |= {NOWHERE: waited, STRAYED: (None, None, PACKET_LOSS, "none"), UNPLACED: (None, None, UNKNOWN, "unknown")}
-    by_loss = time.lost * HALF >= time.response
+    by_loss = time.lost >= MOSTLY * time.response
     explained = time.explained | _is_replayed(episode)
     for fate, known, lost in zip(drops.fates.tolist(), explained.tolist(), by_loss.tolist(), strict=True):
         if fate in (STRAYED, UNPLACED) and known and not lost:

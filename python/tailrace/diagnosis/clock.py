@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import EXPECTED
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, spans, union
 from tailrace.units import SECOND
@@ -25,8 +26,6 @@ UNDER_WAY_NS = 3600 * SECOND
 """This much is kept of an idle span in which a request or a visit is under way. So waits of seconds and minutes keep
 their length. Longer waits are those of connections that are kept open."""
 
-PAUSES = 10
-"""One in 22,000 exponential pauses is longer than ten times the mean."""
 MOMENTS = ("begin", "end", "rise", "full", "sent")
 """Fields with these names hold a moment in what is reported."""
 
@@ -68,9 +67,9 @@ class Clock:
         return time + (int(self.taken[passed - 1]) if passed else 0)
 
     def idle(self, usual: int) -> Spans:
-        """Return what is left of the idle spans on this clock, less `PAUSES` times the `usual` time between requests.
+        """Return what is left of the idle spans on this clock, less `EXPECTED` times the `usual` time between requests.
         If a request arrives every second, a pause of some seconds is part of the load."""
-        spare = min(PAUSES * usual, IDLE_NS)
+        spare = min(int(EXPECTED) * usual, IDLE_NS)
         middle, half = self.of(self.cuts), np.maximum(self.left - spare, 0) // 2
         return spans(np.column_stack((middle - half, middle + half)))
 

@@ -1,91 +1,47 @@
-"""Some requests took the same time whenever they were sent. A timer makes such times, and a queue does not.
+"""These quantities mean the same in several steps of the diagnosis, so each has one value."""
 
-Requests that wait in a queue for the same stall end together, so a request takes longer if it was sent earlier. A
-request that waits for an answer that never comes takes as long as its timeout.
-"""
+from tailrace.units import MILLISECOND
 
-from __future__ import annotations
+MOSTLY = 0.5
+"""Most of a time or of a number is at least a half of it."""
+NEARLY_ALL = 0.9
+"""Nearly all are nine of ten: a tenth may be so for another reason."""
+HARDLY_ANY = 0.1
+"""Hardly any are one of ten."""
+RARE = 0.05
+"""What occurs once in twenty times is rare."""
+ERROR = 0.05
+"""A share of a twentieth is within the error of a replay or of a measurement. Counts that differ by less are equal."""
+ALIKE = 0.05
+"""Two lengths differ by less than a twentieth if they wait for the same timer, compute the same, or end together."""
 
-from collections import Counter
+CHANCE = 0.01
+"""What chance produces in less than one of a hundred cases does not count as chance."""
+SIGMAS = 4.0
+"""A number exceeds its mean by four standard deviations in one of 30,000 cases by chance. A binomial share of n has a
+variance of at most 0.25 / n, and a Poisson number has its mean as its variance."""
+EXPECTED = 10.0
+"""In a time in which so many events usually occur, none occurs by chance once in 22,000 times (Poisson)."""
+SEVERAL = 3
+"""Two may be alike by chance, or slow by themselves, so three are needed."""
+FEW = 10
+"""Of fewer, a share of nine in ten or a mean shows nothing."""
+MANY = 20
+"""Of so many, one is a twentieth. The number of those that come in a time varies by a quarter (Poisson), and the rank
+correlation of so many pairs exceeds 0.7 by chance in one of 1,000 cases."""
+MOMENTS = 2000
+"""If something is looked at so often, its share is known to a thousandth or two."""
+QUICK = 3.0
+"""In seven of eight cases, an exponential service time is at most three medians. The median of ten such times hardly
+ever exceeds that."""
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tailrace.diagnosis.account import HALF
-from tailrace.diagnosis.finding import Constant
-from tailrace.diagnosis.losses import Losses
-from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import SCHEDULES, Slow
-
-LEAST = 3
-"""Two requests may take the same time by chance, so three are needed."""
-WIDTH = 0.02
-"""Times are the same if they are within 2 %. Timers, and the usual service before and after them, vary by as much."""
-APART = 1.25
-"""The band must be far from the rest. Only few other requests may lie between the band and 1.25 times as much, or
-between the band and 1.25 times as little."""
-OTHERS = 0.1
-"""There may be at most a tenth as many others as there are requests in the band."""
-
-
-def find(view: View, slow: Slow, packets: Losses, first_byte: Times) -> tuple[Constant, ...]:
-    """Return the constants, the one with the most requests first. `first_byte` is when the response of each VLRT
-    request began. Requests are left out if losses took half of
-    their time, because retransmissions have a timer, too. They are also left out if the transfer of the response took
-    half of it, because responses of one size take the same time to send."""
-    response = slow.requests["response_ns"].to_numpy()
-    transferred = slow.requests["end"].to_numpy() - first_byte
-    rows = np.flatnonzero((packets.cost * HALF < response) & (transferred * HALF < response))
-    rows = rows[np.argsort(response[rows], kind="stable")]
-    every = np.sort(view.requests["response_ns"].to_numpy())
-    found: list[Constant] = []
-    while len(rows) >= LEAST:
-        begin, end = _densest(response[rows])
-        part = rows[begin:end]
-        if len(part) < LEAST:
-            break
-        if _is_a_band(response[part], every) and _sent_at_any_time(slow, part):
-            found.append(_told(view, slow, part))
-        rows = np.concatenate((rows[:begin], rows[end:]))
-    return tuple(found)
-
-
-def members(slow: Slow, constants: tuple[Constant, ...]) -> NDArray[np.bool_]:
-    """Return for each VLRT request whether it took one of these times."""
-    response = slow.requests["response_ns"].to_numpy()
-    inside = np.zeros(len(response), dtype=bool)
-    for one in constants:
-        inside |= (response >= one.shortest_ns) & (response <= one.longest_ns)
-    return inside
-
-
-def _densest(response: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the stretch of sorted times within `WIDTH` that holds the most requests."""
-    ends = np.searchsorted(response, response * (1 + WIDTH), "right")
-    begin = int(np.argmax(ends - np.arange(len(response))))
-    return begin, int(ends[begin])
-
-
-def _is_a_band(band: NDArray[np.int64], every: NDArray[np.int64]) -> bool:
-    low, high = int(band[0]), int(band[-1])
-    edges = np.searchsorted(every, (low / APART, low)), np.searchsorted(every, (high, high * APART), "right")
-    return sum(int(after - before) for before, after in edges) <= OTHERS * len(band)
-
-
-def _sent_at_any_time(slow: Slow, part: NDArray[np.int64]) -> bool:
-    """Return whether they were sent further apart than their times differ. Requests that were sent together may have
-    ended together."""
-    sent, response = slow.requests["sent"].to_numpy()[part], slow.requests["response_ns"].to_numpy()[part]
-    spread = max(int(np.ptp(response)), 1)
-    return len(np.unique(sent // (2 * spread))) >= LEAST
-
-
-def _told(view: View, slow: Slow, part: NDArray[np.int64]) -> Constant:
-    rows = slow.requests[part]
-    middle = int(rows["response_ns"].median() or 0)  # type: ignore[arg-type]
-    places = Counter(filter(None, view.longest_stays(rows)))
-    place = max(sorted(places), key=lambda name: places[name], default=None)
-    timer = any(abs(middle - times[0]) <= WIDTH * times[0] for times in SCHEDULES.values())
-    low, high = rows["response_ns"].min(), rows["response_ns"].max()
-    return Constant(middle, int(low), int(high), len(rows), place, timer)  # type: ignore[arg-type]
+SHORTEST_NS = 20 * MILLISECOND
+"""It is two steps of capacity. A shorter wait, rise or loss fills no other queue and delays no request by seconds."""
+WINDOW_NS = 50 * MILLISECOND
+"""It is the default window. The shortest stalls of the papers last as long (`lightning` 3.1)."""
+LONG_NS = 100 * MILLISECOND
+"""It is two default windows. What lasts for less time makes no visit wait for long. A queue that is as usual for less
+time may be about to grow again: a stalled balancer sleeps for so long."""
+REPEATED_NS = 200 * MILLISECOND
+"""The least retransmission timeout of Linux (`TCP_RTO_MIN`): no sender repeats sooner. A kernel counts a drop within
+this time after the packet was sent."""

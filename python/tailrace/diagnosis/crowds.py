@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import MANY, MOSTLY, RARE
 from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, held_from
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.waiting import STEP_NS
@@ -15,16 +16,6 @@ from tailrace.diagnosis.waiting import STEP_NS
 FEW = 2
 """The smallest server holds three requests: it serves one, and the shortest accept queue (a backlog of 0 or 1) has one
 or two places. With at most two requests inside, no accept queue was full."""
-RARE = 0.05
-"""A full queue accepts nothing. So hardly one in twenty of the accepted requests found as many inside as there were at
-a loss. If losses have nothing to do with the queue, one in two finds more inside than half of the accepted requests
-do."""
-HELD = 20
-"""A queue that was never longer than this comes within one of its longest by chance. A limit holds a longer queue
-there: a queue of 20 on average (Poisson) varies by 4.5."""
-MOSTLY = 0.5
-"""A crowd is long if the queue was long at this share of the lost packets or more. A full queue loses all packets that
-arrive. A path that loses some packets loses them at any queue length."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +44,13 @@ def crowd(view: View, server: str, lost: NDArray[np.int64]) -> Crowd:
     # A request sent together with a lost packet takes up to a step to arrive.
     inside = np.maximum(stays.queue(lost), stays.queue(lost + STEP_NS))
     as_many = 1.0 - np.searchsorted(stays.met, inside) / len(stays.met)
-    held = (stays.longest >= HELD) & (inside >= held_from(stays.longest))
+    # A full queue accepts nothing, so hardly any accepted request found as many inside as there were at a loss. If
+    # losses have nothing to do with the queue, one in two finds more inside than half of the accepted requests do. A
+    # queue that was never longer than `MANY` comes within one of its longest by chance; a limit holds a longer one.
+    held = (stays.longest >= MANY) & (inside >= held_from(stays.longest))
     full = (inside > FEW) & ((as_many <= RARE) | held)
     unseen = _filled_before(stays, lost) & ~full
+    # A full queue loses all packets that arrive. A path that loses some loses them at any queue length.
     return Crowd(
         float((full | unseen).mean()) >= MOSTLY,
         bool(unseen[0]),

@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.crowds import Crowd, crowd
 from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.losses import NOWHERE, Losses
@@ -29,12 +30,10 @@ from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Cluster, Slow
 from tailrace.diagnosis.words import clock, count, duration, listing
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import SECOND
 
 STRAYED, UNPLACED = "-", "?"
 """These are fates of packets that no server is known to have dropped. No server has such a name."""
-MARGIN_NS = 200 * MILLISECOND
-"""A kernel counts a drop some time after the packet was sent, and a sample carries the time of its end."""
 LEAST_COUNTED = 20
 """A counter explains requests without a recorded loss if it counted at least one drop for every 20 of them."""
 
@@ -103,7 +102,7 @@ def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
     if names:
         return _recorded(view, slow, cluster, [_part(view, cluster, lost, name) for name in names])
     # A counter is used only for losses that are not recorded. The server's recorded losses explain its own count.
-    near = (lost.sent >= cluster.begin - MARGIN_NS) & (lost.sent <= cluster.end + MARGIN_NS)
+    near = (lost.sent >= cluster.begin - REPEATED_NS) & (lost.sent <= cluster.end + REPEATED_NS)
     recorded = set(lost.server[near].tolist())
     counted = {server: dropped for server, dropped in _counted(view, cluster).items() if server not in recorded}
     if counted and max(counted.values()) * LEAST_COUNTED >= cluster.vlrt:
@@ -125,7 +124,7 @@ def _part(view: View, cluster: Cluster, lost: Losses, server: str) -> _Part:
 
 
 def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
-    margin = max(series.interval_ns, MARGIN_NS)
+    margin = max(series.interval_ns, REPEATED_NS)
     return int(times.min()) - margin, int(times.max()) + margin
 
 
@@ -256,7 +255,7 @@ def _counted(view: View, cluster: Cluster) -> dict[str, int]:
     found = {}
     for server, refusals in view.refusals.items():
         for series in refusals:
-            margin = max(series.interval_ns, MARGIN_NS)
+            margin = max(series.interval_ns, REPEATED_NS)
             dropped = int(series.during(cluster.begin - margin, cluster.end + margin).sum())
             if dropped > 0:
                 found[server] = dropped

@@ -16,13 +16,10 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis import drops, overflow
 from tailrace.diagnosis.losses import NOWHERE, Losses
+from tailrace.diagnosis.overflow import FOLLOWED
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import GAP_NS, Cluster, Slow, cluster_of, clusters_of
 from tailrace.diagnosis.waiting import Usual
-
-PARTS = 64
-"""Among requests that were sent together, this module looks for the origins of at most this many groups. The requests
-of a group have one place and one time. The systems in the papers have up to 30 servers."""
 
 
 def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
@@ -46,7 +43,7 @@ def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
 def _origins(parts: list[Cluster], origin: Callable[[Cluster], str | None]) -> list[str | None]:
     """Return the origin of each part. If there are many parts, return only those of the parts with the most
     requests."""
-    largest = set(sorted(range(len(parts)), key=lambda at: -parts[at].vlrt)[:PARTS])
+    largest = set(sorted(range(len(parts)), key=lambda at: -parts[at].vlrt)[:FOLLOWED])
     return [origin(part) if at in largest else None for at, part in enumerate(parts)]
 
 

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.diagnosis.constants import MOMENTS, MOSTLY
 from tailrace.diagnosis.queues import held_from, plateau
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import share
-
-MOSTLY = 0.5
-"""If a queue is that long for more than half of the time, its server is overloaded. It does not stall again and
-again."""
-MOMENTS = 2000
-"""The queue is looked at so often, so the share of time is known to a thousandth or two."""
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import sampling, settle
+from tailrace.diagnosis.constants import ERROR, MANY, NEARLY_ALL
 from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times, every
 from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
-from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, per_second
+from tailrace.diagnosis.waiting import COLLAPSED, STEP_NS, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
-RECOVERED = 0.9
-"""A collapse lasts until throughput is back at 90 % of the usual. With a limit of 70 %, a server that works at 70 %
-would enter and leave the stall by chance."""
 STARVED = 0.8
 """CPU is withheld up to this share of the usual use. A server with a queue uses more than usual unless it cannot."""
-FROZEN = 0.05
-"""A server that uses at most this share of its usual CPU uses none: the rest is measurement error."""
 RESOURCES = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy")
 """These metrics show which resource a server lacked."""
 WITHHELD = ("cpu_steal", "cpu_throttled", "cpu_iowait", "psi_io")
@@ -134,7 +130,7 @@ def _interval(view: View, origin: str, rise: Rise, usual: float, lasting: bool) 
     queue has shrunk to a half."""
     if lasting:
         return "overload", rise.end
-    step = int(min(max(view.window_ns, ANSWERS_PER_STEP / max(usual, 1e-9) * SECOND), SECOND))
+    step = int(min(max(view.window_ns, MANY / max(usual, 1e-9) * SECOND), SECOND))
     edges = np.arange(rise.begin, max(rise.end, rise.begin + step) + step, step, dtype=np.int64)
     answers = view.stays[origin].departed(edges)
     share_of_usual = answers / max(usual * step / SECOND, 1e-9)
@@ -164,7 +160,8 @@ def _run_of(share_of_usual: NDArray[np.float64]) -> int | None:
     for i, part in enumerate(share_of_usual.tolist()):
         if i > last + 2:
             break
-        if i > last and part < RECOVERED:
+        # With the limit of a collapse, a server that works just there would enter and leave the stall by chance.
+        if i > last and part < NEARLY_ALL:
             last = i
     return last
 
@@ -174,7 +171,7 @@ def _edge(view: View, origin: str, last: int, step: int, usual: float) -> int:
     fine = max(step // 10, 5 * MILLISECOND)
     edges = np.arange(last, last + 2 * step + fine, fine, dtype=np.int64)
     answers = np.convolve(view.stays[origin].departed(edges), np.ones(3) / 3, mode="same")
-    resumed = np.flatnonzero(answers >= RECOVERED * usual * fine / SECOND)
+    resumed = np.flatnonzero(answers >= NEARLY_ALL * usual * fine / SECOND)
     later = resumed[resumed * fine >= step // 2]
     return int(edges[int(later[0])]) if len(later) else last + step
 
@@ -212,7 +209,7 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
         # The median of two samples is their mean, but in one of them the server may still have run, or run again.
         values = series.during(begin, end)
         least = float(values.min()) if len(values) == 2 else inside
-        if least <= FROZEN * usual:
+        if least <= ERROR * usual:
             why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
             return Resource("frozen", series.place, inside, usual, True, why)
         if inside <= STARVED * usual:

@@ -23,13 +23,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import lasting, sampling, settle
+from tailrace.diagnosis.constants import ERROR, LONG_NS, MANY, MOMENTS, MOSTLY, SHORTEST_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
-from tailrace.diagnosis.lasting import MOSTLY, Lasting
+from tailrace.diagnosis.lasting import Lasting
 from tailrace.diagnosis.queues import Rise, Stays, Times, every, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
-from tailrace.diagnosis.waiting import ANSWERS_PER_STEP, COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
+from tailrace.diagnosis.waiting import COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
@@ -38,23 +39,12 @@ LOOKBACK_NS = 3 * SECOND
 this time, it is doubled until none was, up to `LOOKBACK_MOST_NS`."""
 LOOKBACK_MOST_NS = 24 * SECOND
 """Three doublings: the longest schedule on which a sender repeats lost attempts takes 21 s (`vlrt.SCHEDULES`)."""
-JOIN_NS = 100 * MILLISECOND
-"""A queue that falls to normal for less than this has not recovered."""
-SMALLEST = 0.05
-"""A rise with a peak below a twentieth of the highest does not count, because so short an own queue did not fill the
-others. (A server behind a pool of so few connections does fill them: `waited_for` finds it, and its queue need not
-rise.)"""
 LASTING = 0.7
 """The origin's own queue is up for at least this share of the time from its rise on, until the first drop or for as
 long as the requests waited. The queue of a healthy server that receives work in batches rises and falls meanwhile."""
-WAITED = 0.5
-"""This share applies where no packet was dropped. A request that only waited may have been in service for the other
-half of its time."""
 LEVEL_NS = 20 * MILLISECOND
 """Queues that rise within this of each other rise together. A server that is busy half of the time has a queue of one
 or two, which by chance passes its usual length some milliseconds earlier or later."""
-SHORTEST_NS = 20 * MILLISECOND
-"""A rise shorter than this did not fill another queue."""
 FOLLOWED = 64
 """The queues of at most this many servers are followed around a group of requests. Systems of the papers have up to
 30."""
@@ -209,7 +199,7 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:
     """Follow the own queues from well before the cluster until its last packet was lost, or until the earliest possible
     answer. Begin at a moment at which no queue was up."""
-    until = max(cluster.end, lost.last if lost.last is not None else cluster.end + cluster.shortest_ns) + JOIN_NS
+    until = max(cluster.end, lost.last if lost.last is not None else cluster.end + cluster.shortest_ns) + LONG_NS
     back = LOOKBACK_NS
     while True:
         begin = max(cluster.begin - back, view.begin)
@@ -221,7 +211,7 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
         if not risen or begin == view.begin or back >= LOOKBACK_MOST_NS:
             break
         back *= 2
-    span = cluster.begin - JOIN_NS, until
+    span = cluster.begin - LONG_NS, until
     part = _risen(times, queues, known.queues, span, lost.first)
     place = _place(view, cluster, lost)
     if place not in queues or _led_up_to(part, place, *_lasts(cluster, lost)) is not None:
@@ -251,7 +241,7 @@ def _near(view: View, cluster: Cluster, lost: Drops, begin: int, end: int) -> li
 def _is_mostly_above(view: View, server: str, high: float) -> bool:
     """Return whether its own queue is above `high` for most of the time in which requests are sent. Such a queue is
     not a stall any more."""
-    times = np.linspace(view.begin, int(view.sent[-1]), 2000).astype(np.int64)
+    times = np.linspace(view.begin, int(view.sent[-1]), MOMENTS).astype(np.int64)
     return float(np.mean(view.own_queue(server, times) > high)) > MOSTLY
 
 
@@ -260,7 +250,9 @@ def _risen(
 ) -> _Followed:
     found = {s: main_rise(times, q, levels[s], span, lost) for s, q in queues.items()}
     highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
-    significant = {s: r for s, r in found.items() if r is not None and r.peak >= SMALLEST * highest}
+    # So short an own queue did not fill the others. A server behind a pool of so few connections does fill them:
+    # `waited_for` finds it, and its queue need not rise.
+    significant = {s: r for s, r in found.items() if r is not None and r.peak >= ERROR * highest}
     kept = {server: queues[server] for server in significant}
     risen_at = {s: queue > levels[s].high for s, queue in kept.items()}
     return _Followed(times, kept, significant, risen_at, {s: level.typical for s, level in levels.items()})
@@ -286,7 +278,7 @@ def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], l
     until = None if lost is None else lost + LEVEL_NS
     found = [
         rise
-        for rise in rises(times, queue, level.typical, level.high, JOIN_NS, until)
+        for rise in rises(times, queue, level.typical, level.high, LONG_NS, until)
         if rise.end >= span[0] and rise.begin <= span[1] and rise.end - rise.begin >= SHORTEST_NS
     ]
     if until is not None:
@@ -362,7 +354,7 @@ def _behind(
     longer than usual, because a pool or few workers let no more requests through to the server."""
     origin = max(stalled, key=lambda name: (view.depth[name], int(view.own_queue(name, waited).sum())))
     level, queue = known.queues[origin], view.own_queue(origin, part.times)
-    for one in rises(part.times, queue, level.typical, level.high, JOIN_NS):
+    for one in rises(part.times, queue, level.typical, level.high, LONG_NS):
         if one.begin <= waited[-1] and one.end >= waited[0]:
             return origin, one
     return origin, replace(rise, peak=int(view.own_queue(origin, waited).max()))
@@ -374,7 +366,8 @@ def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, float, int]:
     if lost.first is not None:
         # A queue that overflows at once (by a batch of requests) rises and drops packets within one step.
         return lost.first + LEVEL_NS, LASTING, 0
-    return cluster.begin + cluster.shortest_ns, WAITED, int(WAITED * cluster.shortest_ns)
+    # A request that only waited may have been in service for the other half of its time.
+    return cluster.begin + cluster.shortest_ns, MOSTLY, int(MOSTLY * cluster.shortest_ns)
 
 
 def _led_up_to(part: _Followed, server: str, until: int, share: float, least: int) -> Rise | None:
@@ -397,7 +390,7 @@ def _led_up_to(part: _Followed, server: str, until: int, share: float, least: in
 def _stretch(part: _Followed, server: str, begin: int) -> Rise:
     """Return the rise from `begin` on, for as long as the queue is up."""
     up = np.flatnonzero(part.risen_at[server] & (part.times >= begin))
-    gaps = np.flatnonzero(np.diff(part.times[up]) > JOIN_NS)
+    gaps = np.flatnonzero(np.diff(part.times[up]) > LONG_NS)
     last = int(up[gaps[0]]) if len(gaps) else int(up[-1])
     queue = part.queues[server][up[0] : last + 1]
     top = int(np.argmax(queue))
@@ -432,7 +425,7 @@ def _held_up_since(view: View, known: Usual, server: str, time: int) -> int | No
     if usual <= 0:
         return None
     inside = int(stays.queue(np.array([time + view.window_ns]))[0])
-    least = max(int(max(inside, ANSWERS_PER_STEP) / usual * SECOND), view.window_ns)
+    least = max(int(max(inside, MANY) / usual * SECOND), view.window_ns)
     if (stays.queue(every(time, time + least, STEP_NS)) <= known.queues[server].high).any():
         return None
 

@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import SIGMAS, WINDOW_NS
 from tailrace.diagnosis.spans import Spans
-from tailrace.units import MILLISECOND
 
 Times = NDArray[np.int64]
 Lengths = NDArray[np.int64] | NDArray[np.float64]
@@ -130,11 +130,6 @@ class Rise:
     peak_at: int
 
 
-EARLIER_NS = 50 * MILLISECOND
-"""Before a queue passes its high length, it leaves its typical length at most this much earlier. Its earlier changes
-were ordinary noise."""
-
-
 def rises(
     times: Times, queue: Lengths, typical: float, high: float, gap: int, lost: int | None = None
 ) -> tuple[Rise, ...]:
@@ -152,7 +147,8 @@ def rises(
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         before = np.searchsorted(quiet, start)
         first = int(quiet[before - 1]) if before else 0
-        first = max(first, int(np.searchsorted(times, times[start] - EARLIER_NS)))
+        # Earlier changes than a window before were ordinary noise.
+        first = max(first, int(np.searchsorted(times, times[start] - WINDOW_NS)))
         peak = start + int(np.argmax(queue[start : stop + 1]))
         until = peak if lost is None or lost < times[start] else int(np.searchsorted(times, lost))
         top = start + int(np.argmax(queue[start : min(until, stop) + 1]))
@@ -165,14 +161,12 @@ def rises(
 
 MORE = 1.5
 """A server that uses two thirds of its capacity can answer half as many more."""
-DEVIATIONS = 4
-"""A Poisson number exceeds its mean by four standard deviations once in 30,000 times."""
 
 
 def is_more(came: int, expected: float) -> bool:
     """Return whether so many cannot be chance. The number must exceed the expected number by half, and by four standard
     deviations of a Poisson stream (1 in 30,000)."""
-    chance = DEVIATIONS * max(expected, 1.0) ** 0.5
+    chance = SIGMAS * max(expected, 1.0) ** 0.5
     return bool(came > max(MORE * expected, expected + chance))
 
 

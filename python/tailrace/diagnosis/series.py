@@ -14,7 +14,9 @@ AT_WORK = 0.9
 """From this utilisation on, a CPU works as fast as it can: samples jitter by up to a tenth."""
 
 TAKEN = 0.1
-"""If a tenth of the time is taken away, a server at 70 % of its CPU has too little left for an additional burst."""
+"""If a tenth of the time is taken away, a server at 70 % of its CPU has too little left for an additional burst. Less
+than that is taken with every small write, and the service demands of the few visits that share a step vary by as
+much."""
 
 
 LIMITS: dict[str, float] = {

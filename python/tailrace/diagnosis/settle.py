@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from tailrace.diagnosis.constants import WINDOW_NS
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import clock, duration, listing
 from tailrace.units import MILLISECOND
@@ -18,8 +19,6 @@ NO_JVM_PROTOCOLS = ("mysql", "postgres", "redis", "fastcgi", "memcached", "mongo
 """The usual servers of these protocols run in no JVM."""
 OF_THE_RECORDER = "syn_queue_drops"
 """Only `tailrace record` samples this counter. It also reads the control group of every listener."""
-FINEST_NS = 50 * MILLISECOND
-"""A stall of a few hundred milliseconds shows in steps of this length."""
 EARLIER = "a recording that begins before the overload"
 
 
@@ -41,7 +40,7 @@ def origin_behind(view: View, dropper: str) -> str | None:
     if dropper not in view.stays:
         return visits(dropper)
     if not view.series(dropper, "accept_queue"):
-        return f"accept_queue of {dropper}, every {duration(FINEST_NS)} or finer"
+        return f"accept_queue of {dropper}, every {duration(WINDOW_NS)} or finer"
     return None if view.callees_of(dropper) else calls(dropper)
 
 
@@ -96,7 +95,7 @@ def samples(view: View, server: str, begin: int, end: int, metrics: tuple[str, .
     ]
     if not wanted:
         return None
-    finest = max(min(FINEST_NS, (end - begin) // 4), MILLISECOND)
+    finest = max(min(WINDOW_NS, (end - begin) // 4), MILLISECOND)
     said = (
         f"{listing(wanted)} of {server} or its node from {clock(view, begin)} to {clock(view, end)}, "
         f"every {duration(finest)} or finer"

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
-
-MOSTLY = 0.5
-"""Threads were mostly in a state if some were in it for at least half of the time."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ HOW: dict[str, str] = {
 WAITED = ("timeout", "abandoned", "under-way")
 UNFINISHED = ("under-way", "connecting")
 """Requests with these statuses are not rows of the table of requests."""
-NAMED = 3
+NAMED_MAX = 3
 """At most this many servers are named for each kind."""
 
 
@@ -63,9 +63,9 @@ def _part(how: str, mine: list[Unanswered]) -> tuple[int, str, str] | None:
     if not mine:
         return None
     number = sum(one.requests for one in mine)
-    named = [one.server if len(mine) == 1 else f"{one.server} ({one.requests:,})" for one in mine[:NAMED]]
-    if len(mine) > NAMED:
-        named.append(count(len(mine) - NAMED, "other server"))
+    named = [one.server if len(mine) == 1 else f"{one.server} ({one.requests:,})" for one in mine[:NAMED_MAX]]
+    if len(mine) > NAMED_MAX:
+        named.append(count(len(mine) - NAMED_MAX, "other server"))
     said = HOW[how].format(where=listing(named))
     longest = max((one.longest_ns or 0 for one in mine), default=0)
     if how in WAITED and longest:

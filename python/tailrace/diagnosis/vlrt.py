@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import FEW, MANY, NEARLY_ALL
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, length, spans, without
@@ -158,11 +159,6 @@ def _finding(view: View, slow: Slow, cluster: Cluster) -> Finding:
     return Finding("vlrt", "found", sentence, begin=cluster.begin, end=cluster.end, numbers=numbers)
 
 
-MANY = 20
-"""Percentiles are reported from this number of values on. For fewer values, the values themselves are reported (the
-5th percentile of 20 values is the lowest of them)."""
-
-
 def values(durations: Sequence[int]) -> str:
     """List all durations, and equal ones only once: "1.01 s (3 times), 1.02 s and 39.1 s"."""
     told = Counter(duration(value) for value in sorted(durations))
@@ -196,20 +192,12 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     return THRESHOLD_NS, f"{usual}; there is no gap between modes near it"
 
 
-ALWAYS = 0.9
-"""If this share of an interaction's requests is very slow, the interaction takes that long by itself. Otherwise a stall
-would have to last for nine tenths of the recording. Such requests are no sign of trouble. They are therefore kept
-apart, and the time in which they were sent still counts as calm."""
-ALWAYS_LEAST = 10
-"""For fewer requests, a share of nine in ten shows nothing about an interaction."""
-
-
 def _always_slow(view: View, slow: pl.DataFrame, threshold: int) -> NDArray[np.bool_]:
     known = view.requests.filter(pl.col("interaction").is_not_null())
     shares = known.group_by("interaction").agg(
         (pl.col("response_ns") >= threshold).mean().alias("slow"), requests=pl.len()
     )
-    always = shares.filter(pl.col("slow") >= ALWAYS, pl.col("requests") >= ALWAYS_LEAST)
+    always = shares.filter(pl.col("slow") >= NEARLY_ALL, pl.col("requests") >= FEW)
     if len(always) == len(shares):  # Everything in this system is slow.
         return np.zeros(len(slow), dtype=bool)
     return slow["interaction"].is_in(always["interaction"].implode()).fill_null(value=False).to_numpy()

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from tailrace.diagnosis.queues import EARLIER_NS, LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
+from tailrace.diagnosis.constants import HARDLY_ANY, MANY, WINDOW_NS
+from tailrace.diagnosis.queues import LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
@@ -26,10 +27,6 @@ COLLAPSED = 0.7
 """A server with a queue answers at its full speed, which is faster than usual. If it answers less than 70 % of the
 usual, it was held up. At 20 answers a step, chance alone goes this low in one step of eleven, so several steps are
 needed."""
-ANSWERS_PER_STEP = 20
-SILENT = 0.1
-"""A server answers nothing if it gives less than this share of its usual answers. If 10 answers are expected, that is
-one at most (1 in 2,000 by chance)."""
 STEP_NS = 5 * MILLISECOND
 """Queues are followed at this step. The waves of `lightning` figure 6 take tens of milliseconds per server."""
 
@@ -127,8 +124,8 @@ def per_second(times: Times, slow: Slow) -> float:
 
 def onset(known: Usual, server: str, rise: Rise) -> Times:
     """Return the first moments of a rise, which are long enough to show how fast the server's calls are answered."""
-    least = int(ANSWERS_PER_STEP / max(known.answered.get(server, 0.0), 1e-9) * SECOND)
-    return np.arange(rise.begin, rise.begin + EARLIER_NS + min(least, SECOND) + STEP_NS, STEP_NS, dtype=np.int64)
+    least = int(MANY / max(known.answered.get(server, 0.0), 1e-9) * SECOND)
+    return np.arange(rise.begin, rise.begin + WINDOW_NS + min(least, SECOND) + STEP_NS, STEP_NS, dtype=np.int64)
 
 
 def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]:
@@ -174,7 +171,7 @@ def _is_silent(view: View, known: Usual, caller: str, times: Times, has_cpu_left
     CPU could open connections: a server that stands still has not accepted them. If no call is open at all, the caller
     does not wait for a server: visits that lack the CPU to go on hold their connections, too."""
     usual = _usually(known, caller, times)
-    if usual < ANSWERS_PER_STEP / 2 or _answers(view, caller, times) > SILENT * usual:
+    if usual < MANY / 2 or _answers(view, caller, times) > HARDLY_ANY * usual:
         return False
     opened = float(np.median(_opened(view, caller, times)))
     if opened < 1.0:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.losses.path import CAUSE
-from tailrace.diagnosis.ledger.losses.senders import REPEATED_NS
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.twin.structure import Structure

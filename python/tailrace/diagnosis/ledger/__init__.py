@@ -37,7 +37,7 @@ shares add up.
 """
 
 from tailrace.diagnosis.ledger.losses import CAUSES
-from tailrace.diagnosis.ledger.sentence import SAYS, TOLD, is_told, taken_away
+from tailrace.diagnosis.ledger.sentence import SAYS, is_told, taken_away
 from tailrace.diagnosis.ledger.shown import show
 from tailrace.diagnosis.ledger.trial import BALANCER, BURST, RETRIES
 from tailrace.diagnosis.ledger.verdict import Replayed, Share, judge
@@ -48,7 +48,6 @@ __all__ = [
     "CAUSES",
     "RETRIES",
     "SAYS",
-    "TOLD",
     "Replayed",
     "Share",
     "is_told",

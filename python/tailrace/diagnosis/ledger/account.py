@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tailrace._core import Replay
 from tailrace.diagnosis import settle, tasks
+from tailrace.diagnosis.constants import EXPECTED, MOSTLY, SHORTEST_NS, SIGMAS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation
 from tailrace.diagnosis.ledger.losses import (
@@ -35,32 +36,22 @@ from tailrace.diagnosis.ledger.losses import (
     own_work,
     turns,
 )
-from tailrace.diagnosis.ledger.losses.loss import EXPECTED, blur
+from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.policies import Routes
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
-from tailrace.diagnosis.series import AT_WORK, Series
+from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
 from tailrace.diagnosis.spans import overlap, spans, where
 from tailrace.diagnosis.waiting import per_second
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import SECOND
 
 ROUNDS = 20
 """The capacities are updated this many times. After 20 updates, a stop of half a second stands out to within a step."""
 LEAST_CAPACITY = 1e-4
-LEAST_LOSS = 0.1
-"""This is a share of a step. The service demands of the few visits that share a step vary by up to a tenth."""
-SIGMAS = 4.0
-"""The random variation of the service demands of the visits inside exceeds four standard deviations in one stretch of
-thirty thousand."""
-SHORTEST_NS = 20 * MILLISECOND
-"""It is two steps of capacity. A smaller loss cannot delay a request by seconds."""
 JOINED = 5
 """Two stretches of a long queue that are at most this many steps apart are one stretch. It is a default window."""
-MOST = 0.5
-"""A server that is stopped lacks more than half of its capacity in each step, except in those at the edges of the
-stop."""
 
 UNSEEN = {lock.CAUSE: lock.VISITS, own_work.CAUSE: own_work.UNNAMED}
 """This maps causes that no visit shows to the words for what took the capacity."""
@@ -302,7 +293,7 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
             sure[begin:end] = 1.0 if lacked - whole <= chance else whole / lacked
     for begin, end, _ in still:
         kept[begin:end] = 1.0
-    rest = np.where((rest >= LEAST_LOSS) & ~_waits(seen, account, server, free), np.clip(rest, 0.0, 1.0), 0.0) * kept
+    rest = np.where((rest >= TAKEN) & ~_waits(seen, account, server, free), np.clip(rest, 0.0, 1.0), 0.0) * kept
     parts = _names(seen, account.recorded, server, rest, np.clip(1.0 - taken, 0.0, 1.0))
     _with_own_work(seen, account, server, silent, parts)
     for cause, part in parts.items():
@@ -342,7 +333,8 @@ def _waits(seen: Seen, account: Account, server: str, free: Shares) -> NDArray[n
         for name in seen.view.downstream_of(server)
         if name in number
     ]
-    lacks = np.min(behind, axis=0, initial=1.0) <= 1.0 - MOST if behind else np.zeros(len(middles), dtype=bool)
+    # A server that is stopped lacks more than half of its capacity in each step, except at the edges of the stop.
+    lacks = np.min(behind, axis=0, initial=1.0) <= 1.0 - MOSTLY if behind else np.zeros(len(middles), dtype=bool)
     return np.asarray(lacks & (seen.view.own_queue(server, middles) < seen.view.stays[server].queue(middles)))
 
 
@@ -352,7 +344,7 @@ def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shar
     own = seen.view.series(server, "cpu_busy")[:1]
     if not own:
         return {UNKNOWN: rest}
-    lacks, stopped = rest >= MOST, freeze.stopped(seen, server)
+    lacks, stopped = rest >= MOSTLY, freeze.stopped(seen, server)
     unused = seen.unused(own[0]) & ~_may_lack_a_cpu(seen, server)
     # What stopped threads show is charged already. The rest of such a stop is at its edges, between two samples.
     unused &= lacks & ~turns.may_wait(seen, server) if stopped is None else lacks | (stopped.share > 0.0)
@@ -367,9 +359,9 @@ def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shar
         states = tasks.of(seen.view, server, seen.steps.middles[steps[unused[begin:end]]])
         if stopped is None:
             (slept if freeze.ran(seen, own[0], begin, end) else still)[around] |= lacks[around]
-        elif stopped.share[begin:end].mean() >= MOST:
+        elif stopped.share[begin:end].mean() >= MOSTLY:
             still[around] |= lacks[around]
-        elif states is not None and not states.awake and late[begin:end].mean() >= MOST:
+        elif states is not None and not states.awake and late[begin:end].mean() >= MOSTLY:
             slept[around] |= lacks[around]
     full = seen.at(own[0]) >= AT_WORK * own[0].capacity
     inside = seen.view.own_queue(server, seen.steps.middles)
@@ -438,7 +430,7 @@ def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
     they are the steps in which its host, a place that may contain it, or all servers of its node together had no CPU to
     spare, if they usually have."""
     if (waited := neighbour.waited_for_cpu(seen, server)) is not None:
-        return np.asarray(waited >= MOST)
+        return np.asarray(waited >= MOSTLY)
     host = seen.view.of_host(server, "cpu_busy")
     full = [] if host is None or seen.slow.usual(host) >= AT_WORK else [seen.at(host)]
     full += [seen.at(one) / one.capacity for one in neighbour.around(seen, server)]

@@ -27,10 +27,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LONG_NS, MOSTLY, QUICK
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import NEVER, Names, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
-from tailrace.diagnosis.ledger.workers import LONG_NS, turns
+from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import LEAST_LIMIT, Times
 from tailrace.diagnosis.spans import Spans, spans, without
 from tailrace.units import MILLISECOND, SECOND
@@ -40,16 +41,12 @@ Mask = NDArray[np.bool_]
 LONGER = 10.0
 """Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
 6.6 medians.)"""
-QUICK = 3.0
-"""In seven of eight cases, an exponential service time is at most three medians."""
 PASSED = 0.25
 """Others must be served for at least this fraction of the time that the visit is in the server. During the rest it may
 have waited for a place: three times as long as it held one."""
 FEW = 0.25
 """At most this fraction of the visits that came while it was passed may take long. If more of them are slow, the same
 reason may make this visit slow."""
-ALIKE = 0.05
-"""Two visits differ by less than a twentieth if they wait for the same timer or compute the same."""
 LOGIN = "LOGIN"
 """This is the name of the first visit on a connection to a database (crates/core/src/capture/wire)."""
 SPREAD = 1.5
@@ -57,13 +54,6 @@ SPREAD = 1.5
 to a half longer than the shortest."""
 UNSEEN_NS = SECOND
 """A stall of the papers lasts less than a second. When it is over, the visits leave that came before it."""
-CHANCE = 0.01
-"""If chance produces something in less than one of a hundred stalls, it does not count as chance."""
-HELD = 0.5
-"""This is a fraction of the places. If fewer are held, a server that usually has a free place still has one."""
-EXPLAINED = 0.1
-"""A number of places explains a queue if at most a tenth as many visits have an unexpected service time with it as
-without it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,8 @@ class Held:
         """Return whether they held so many places that the others had to wait."""
         if not self.places:
             return len(self.lulls) > 0
-        return self.most >= HELD * self.places and self.inside >= self.places
+        # If fewer are held, a server that usually has a free place still has one.
+        return self.most >= MOSTLY * self.places and self.inside >= self.places
 
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
@@ -473,7 +464,7 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
         return here.known, here.begin
     unusual = int((here.is_long & ~heavy).sum())
     inside = np.unique(_inside(here.begin[heavy], here.end[heavy])).tolist()
-    best, start, fewest = 0, here.begin, int(EXPLAINED * unusual)
+    best, start, fewest = 0, here.begin, int(HARDLY_ANY * unusual)
     came = _behind_heavy(here, heavy)
     for places in sorted({1, *inside[-4:]}):
         begins = turns(came, here.end, places)

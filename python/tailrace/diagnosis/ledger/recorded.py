@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import FEW
 from tailrace.diagnosis.ledger import orphans, silences
 from tailrace.diagnosis.ledger.nearby import nearby
 from tailrace.diagnosis.ledger.steps import Steps
@@ -26,8 +27,6 @@ servers over four hours of episodes."""
 KINDS_MAX = 10_000
 """Kinds of visits that the ledger distinguishes: as many as a recording has interactions. There are more where names
 hold a number or a word of the user."""
-FEW = 10
-"""The mean of fewer visits says little about their kind."""
 NONE = 2**32 - 1
 """This number means that there is no pool, or no choice."""
 NEVER = np.iinfo(np.int64).max

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from tailrace.diagnosis.constants import ERROR, MANY
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import bursts, choices, retries
 from tailrace.diagnosis.ledger.losses import CAUSES
@@ -17,14 +18,10 @@ SAYS = {cause.name: cause.says for cause in CAUSES} | {
     choices.CAUSE: choices.SAYS,
     UNKNOWN: "what {server} lacked and nothing recorded accounts for",
 }
-TOLD = 0.05
-"""A smaller share is within the error of the replay."""
-MANY = 20
-"""For fewer requests the sentence gives their numbers and no percentage: one of them is more than 5 %."""
 
 
 def is_told(one: Share, replayed: Replayed) -> bool:
-    return one.vlrt >= TOLD * replayed.recorded
+    return one.vlrt >= ERROR * replayed.recorded
 
 
 def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:

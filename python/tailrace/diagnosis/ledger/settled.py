@@ -12,15 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import LONG_NS, RARE
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
-from tailrace.units import MILLISECOND
-
-USUAL = 0.95
-"""Queues are as short as usual if they are at most as long as in 95 % of the calm steps."""
-LASTS_NS = 100 * MILLISECOND
-"""Queues that are short for less than that may be about to grow again: a stalled balancer sleeps for so long."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +26,7 @@ class Settled:
     def before(self, moment: int) -> int | None:
         """Return the begin of the last time before this moment in which the system was settled, or None. Both are on
         the shortened clock."""
-        last = int(np.searchsorted(self._begins, moment - LASTS_NS, "right")) - 1
+        last = int(np.searchsorted(self._begins, moment - LONG_NS, "right")) - 1
         return int(self._begins[last]) if last >= 0 else None
 
     @cached_property
@@ -42,7 +37,8 @@ class Settled:
         came = np.searchsorted(np.sort(self.recorded.arrival[asked]), edges)
         inside = came - np.searchsorted(np.sort(self.recorded.departure[asked]), edges)
         calm = inside[:-1][self.calm]
-        settled = inside <= (np.quantile(calm, USUAL) if len(calm) else -1)
+        # They are at most as long as in 95 % of the calm steps.
+        settled = inside <= (np.quantile(calm, 1.0 - RARE) if len(calm) else -1)
         changes = np.flatnonzero(np.diff(settled.astype(np.int8), prepend=0, append=0))
         begins, ends = changes[::2] * STEP_NS, changes[1::2] * STEP_NS
-        return begins[ends - begins >= LASTS_NS]
+        return begins[ends - begins >= LONG_NS]

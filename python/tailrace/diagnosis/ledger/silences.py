@@ -11,14 +11,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.constants import ALIKE
 from tailrace.diagnosis.spans import Spans, overlap
 from tailrace.diagnosis.tables import KEPT, SILENT
 from tailrace.diagnosis.view import View
 
 NAME = "clients that sent nothing"
-ALIKE = 0.05
-"""Both moments are those of packets. A worker that becomes free answers within a twentieth of the time for which it was
-held, if others have waited for long."""
 FIRST = 2**62
 """The numbers of these connections begin here. Visits have smaller numbers."""
 
@@ -68,6 +66,7 @@ def _holding(view: View, server: str) -> Spans:
         return np.empty((0, 2), dtype=np.int64)
     silences, stays = np.concatenate(each), view.stays[server]
     begin, end = silences[:, 0], silences[:, 1]
+    # A worker that becomes free answers soon, if others have waited for long.
     slack = ((end - begin) * ALIKE).astype(np.int64)
     edges = np.column_stack((begin + (end - begin) // 2, end - slack, end + slack))
     left, after = stays.departed(edges).T

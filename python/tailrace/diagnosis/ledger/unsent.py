@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.limits import Pools
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.waits import LOOKS_NS
-
-USUALLY = 0.5
-"""Most visits of a kind that needs another server call it."""
 
 
 def pauses(recorded: Recorded, pools: Pools) -> Delays | None:
@@ -28,6 +26,6 @@ def pauses(recorded: Recorded, pools: Pools) -> Delays | None:
     every = np.bincount(recorded.group, minlength=recorded.groups)
     share = np.bincount(recorded.group, calls, recorded.groups) / np.maximum(every, 1)
     lasts = recorded.departure - recorded.start
-    gave_up = recorded.failed & ~calls & (share[recorded.group] >= USUALLY) & (lasts >= LOOKS_NS)
+    gave_up = recorded.failed & ~calls & (share[recorded.group] >= MOSTLY) & (lasts >= LOOKS_NS)
     rows = np.flatnonzero(gave_up & np.isin(recorded.server, callers))
     return Delays(rows, lasts[rows], late=False) if len(rows) else None

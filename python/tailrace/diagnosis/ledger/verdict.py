@@ -14,6 +14,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import ERROR, SIGMAS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import accepting
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
@@ -37,8 +38,6 @@ from tailrace.units import MILLISECOND, SECOND
 
 MATTERS = 0.02
 """A line is left out if it changes less than a fiftieth of the very slow requests, alone or on top of the others."""
-EQUAL = 0.95
-"""Counts of very slow requests that differ by a twentieth are equal: the difference is within the error of a replay."""
 PLAYERS = 5
 """All subsets of this many causes are replayed, which takes 32 replays. If more are needed, those that matter most are
 used."""
@@ -47,11 +46,6 @@ SMALLEST_NS = 30 * MILLISECOND
 BEFORE_NS = 2 * SECOND
 """A line matters for an episode that begins up to this long after it. The longest queue in the papers drains in less
 time."""
-SKEWED = 4.0
-"""By chance, a share of the choices differs by four standard deviations in one of 16,000 cases (a binomial share has a
-variance of at most 0.25 / n)."""
-WORSE = 0.05
-"""A smaller effect is within the error of the replay."""
 NEARLY_ALL = 0.7
 """Lines explain all very slow requests of a replay if at least this fraction of them does not occur without the
 lines."""
@@ -349,7 +343,7 @@ class _Bench:
         if not usual.sum() or not now.sum():
             return bool(now.sum())
         apart = np.abs(now / now.sum() - usual / usual.sum()).max()
-        return bool(apart > SKEWED * (0.25 / now.sum() + 0.25 / usual.sum()) ** 0.5)
+        return bool(apart > SIGMAS * (0.25 / now.sum() + 0.25 / usual.sum()) ** 0.5)
 
     def _held(self, line: Line, begin: int, end: int) -> bool:
         """Return whether visits of this line held places or were held up in this time."""
@@ -440,7 +434,9 @@ def _verdict(
         ahead([rest, *(causes[name] for name in outweighed)])
         whole = left(frozenset())
         unaccounted = whole - left(rest)
-        outweighed = frozenset(name for name in outweighed if EQUAL * (whole - left(causes[name])) <= unaccounted)
+        outweighed = frozenset(
+            name for name in outweighed if (1.0 - ERROR) * (whole - left(causes[name])) <= unaccounted
+        )
     sure = {name: its for name, its in causes.items() if name != UNKNOWN and name not in outweighed}
     named = list(sure.values())
     everything = frozenset[Line]().union(*named)
@@ -473,7 +469,7 @@ def _verdict(
     worse = tuple(
         share(_main(parts[name], left), 0.0, slow)
         for name, slow in sorted(lesser.items(), key=lambda item: item[1])
-        if as_it_was - slow >= WORSE * as_it_was > 0
+        if as_it_was - slow >= ERROR * as_it_was > 0
     )
     return tuple(sorted(shares, key=lambda one: -one.vlrt)), worse
 
@@ -506,7 +502,7 @@ def needed(causes: Sequence[str], left: Left, least: float) -> list[str]:
         others.remove(best)
     alone = {name: as_it_was - left(frozenset({name})) for name in causes}
     most = max(alone.values(), default=0)
-    return found + [name for name in others if alone[name] >= max(EQUAL * most, least)]
+    return found + [name for name in others if alone[name] >= max((1.0 - ERROR) * most, least)]
 
 
 def shapley(players: Sequence[str], left: Left) -> dict[str, float]:

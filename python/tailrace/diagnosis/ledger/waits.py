@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
 from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Numbers, Recorded
@@ -26,9 +27,6 @@ from tailrace.units import MILLISECOND
 
 WAKES_NS = MILLISECOND // 10
 """A thread that waits for a connection wakes within a tenth of a millisecond, if a CPU is free."""
-MOSTLY = 0.5
-"""A visit waited for a connection if the pool was full for at least this share of the time before its call. A visit
-that works for the other half of that time does not wait."""
 
 LOOKS_NS = 100 * MILLISECOND
 """A thread of mod_jk that found no free connection looks again after so long (JK_SLEEP_DEF)."""

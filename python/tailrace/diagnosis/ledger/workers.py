@@ -7,12 +7,10 @@ import heapq
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.constants import LONG_NS
 from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times, plateau
 from tailrace.diagnosis.view import View
-from tailrace.units import MILLISECOND
 
-LONG_NS = 100 * MILLISECOND
-"""This is two default windows. A visit that holds a place for less time makes no other visit wait for long."""
 FLAT = 0.03
 """Counts at a limit differ by the connections that open and close within the moment of a packet."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.series import TAKEN, Series
 from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND, SECOND
@@ -29,8 +29,6 @@ LEAST_BYTES = 1_000_000
 """Smaller movements of dirty memory go on all the time, and a disk needs only milliseconds for them."""
 SUDDEN_NS = 300 * MILLISECOND
 """Bytes that appeared within this time before the stall were handed over at once. Gathered bytes took longer."""
-LEAST = 0.1
-"""Shorter waits occur with every small write."""
 
 
 def waits(seen: Seen, server: str, gathered: bool | None) -> Loss | None:
@@ -55,7 +53,7 @@ def read_back(seen: Seen, server: str) -> Loss | None:
 
 def _only(seen: Seen, found: Loss, is_it: Callable[[int, int], bool]) -> Loss:
     """Return these waits without the stretches for which it is not so."""
-    begins, share = seen.steps.begins, np.where(found.share >= LEAST, found.share, 0.0)
+    begins, share = seen.steps.begins, np.where(found.share >= TAKEN, found.share, 0.0)
     for begin, end in where(begins, begins + STEP_NS, share > 0.0, gap=found.blur * STEP_NS).tolist():
         if not is_it(begin, end):
             share[(begins >= begin) & (begins < end)] = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
 from tailrace.diagnosis.ledger.recorded import NEVER
 from tailrace.diagnosis.ledger.steps import STEP_NS
@@ -18,8 +19,6 @@ PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all
 METRICS, EVENTS = ("cpu_busy", "tasks_stopped"), ()
 COMPUTES = False
 
-MOSTLY = 0.5
-"""A step counts as stopped if the stop covers more than half of it."""
 WOKEN_NS = 5 * MICROSECOND
 """A thread that is woken uses at least so much CPU: two context switches of a few microseconds each."""
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
@@ -21,8 +22,6 @@ COMPUTES = 0.3
 """Visits compute if they use this share of the CPU that others left to them, beyond the server's usual use. A visit
 that waits uses a few hundredths of it. A visit that computes uses nearly all of it."""
 
-MOSTLY = 0.5
-"""Visits fill the CPU if it was full in more than half of the steps in which they were inside."""
 
 NAMES = 16
 """If the visits have more names, they are judged together: a report that lists more is too long to read."""

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import tasks
+from tailrace.diagnosis.constants import CHANCE, EXPECTED, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, SHORTEST_NS
 from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import full_cpu, turns
-from tailrace.diagnosis.ledger.losses.loss import EXPECTED, Loss, Seen
+from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
@@ -35,20 +36,6 @@ PLAIN = "{place} waited together for one thing in {origin}, such as a lock"
 METRICS, EVENTS = ("cpu_busy", "tasks_blocked"), ()
 COMPUTES = False
 
-LEAST = 3
-"""A lock has at least so many waiting visits: fewer may be slow by themselves. If so many had waited for more than
-three medians when another one passed, the chance that all are slow by themselves is 0.2 % (an eighth for each, see
-QUICK)."""
-CHANCE = 0.01
-"""If workers take visits of only one kind by chance in less than one of a hundred stops, it was no stop."""
-MOSTLY = 0.5
-SHORTEST_NS = 2 * STEP_NS
-"""A shorter wait cannot delay a request by seconds."""
-QUICK = 3.0
-"""In seven of eight cases, an exponential service time is at most three medians. The median of ten such times hardly
-ever exceeds that."""
-STUCK = 0.1
-"""Of the other visits, at most a tenth may be slow, too: that many take long by themselves."""
 
 Waited = list[tuple[Times, Times]]
 """These are the visits that waited together, and how long each waited."""
@@ -73,7 +60,7 @@ def _kinds(recorded: Recorded, here: Times) -> list[Times]:
     """Return the visits of each kind that has enough of them."""
     order = np.argsort(recorded.group[here], kind="stable")
     begins = 1 + np.flatnonzero(np.diff(recorded.group[here[order]]))
-    return [here[kind] for kind in np.split(order, begins) if len(kind) >= LEAST]
+    return [here[kind] for kind in np.split(order, begins) if len(kind) >= SEVERAL]
 
 
 def _words(names: str, lasts: Times) -> str:
@@ -101,7 +88,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
         begin, end = left[gap : gap + 2].tolist()
         later = slice(gap + 1, int(np.searchsorted(first_started, end - work)))
         waited = np.sort(leaving[later][started[later] < end - work])
-        if len(waited) < LEAST:
+        if len(waited) < SEVERAL:
             continue
         # Visits of this kind still left before the gap, so none of them waited then.
         since = np.maximum(recorded.start[waited], begin)
@@ -113,7 +100,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
             continue
         overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
         only_mine = taken and share ** len(waited) <= CHANCE and not _any_inside(recorded, others, end)
-        if not (overdue >= LEAST or only_mine) or _was_stopped(seen, server, begin, end):
+        if not (overdue >= SEVERAL or only_mine) or _was_stopped(seen, server, begin, end):
             continue
         if _others_fill(recorded, others, server, int(since.min()), end):
             continue
@@ -131,7 +118,7 @@ def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Tim
     came = (recorded.start[others] >= begin) & (recorded.start[others] < end - usual)
     passed = came & (recorded.departure[others] <= end)
     number = int(passed.sum())
-    if (came & ~passed).sum() > STUCK * number or (number and np.median(took[passed]) > usual):
+    if (came & ~passed).sum() > HARDLY_ANY * number or (number and np.median(took[passed]) > usual):
         return None
     return recorded.departure[others[passed]]
 
@@ -169,7 +156,7 @@ def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end
     order = np.argsort(waited)
     begin = since[order][np.searchsorted(waited[order], recorded.parent[calls])]
     open_ = np.minimum(recorded.departure[calls], end) - np.maximum(called[calls], begin)
-    return len(np.unique(recorded.parent[calls[open_ > MOSTLY * (end - begin)]])) >= LEAST
+    return len(np.unique(recorded.parent[calls[open_ > MOSTLY * (end - begin)]])) >= SEVERAL
 
 
 def _was_stopped(seen: Seen, server: str, begin: int, end: int) -> bool:

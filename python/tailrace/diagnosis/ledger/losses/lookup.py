@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.losses.senders import REPEATED_NS, callers, is_asked_for_names
+from tailrace.diagnosis.ledger.losses.senders import callers, is_asked_for_names
 from tailrace.diagnosis.view import View
 
 CAUSE = "dns"

@@ -20,8 +20,6 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 from tailrace.units import SECOND
 
-EXPECTED = 10.0
-"""In a time in which so many visits usually leave, none leaves by chance once in 22,000 times (Poisson)."""
 WITHHELD = 0.2
 """A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
 USUAL_TIMES = 2.0

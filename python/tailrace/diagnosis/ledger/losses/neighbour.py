@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from tailrace.diagnosis.constants import MOSTLY, RARE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
-from tailrace.diagnosis.tasks import MOSTLY
 from tailrace.diagnosis.view import View
 
 CAUSE = "neighbour"
@@ -20,9 +20,6 @@ METRICS, EVENTS = ("cpu_busy", "cpu_steal"), ("neighbour_burst",)
 COMPUTES = False
 JITTER = 0.15
 """Samples of two places that cover the same time differ by up to this part of a core."""
-NEARLY_ALWAYS = 0.95
-"""A place contains another one if it used at least as much in nearly all samples. In one of twenty, the two may be of
-different times."""
 PROCESS = "process "
 """The recorder and the readers of traces of tasks name a group of processes so; `join` puts `HOST/` before it."""
 UNSEEN = "processes without samples"
@@ -173,4 +170,4 @@ def includes(whole: Series, part: Series) -> bool:
     """Return whether the use of one place contains that of the other."""
     same = whole.at(part.end)
     known = ~np.isnan(same)
-    return bool(known.any() and np.mean(same[known] >= part.value[known] - JITTER) >= NEARLY_ALWAYS)
+    return bool(known.any() and np.mean(same[known] >= part.value[known] - JITTER) >= 1.0 - RARE)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import settle
+from tailrace.diagnosis.constants import MANY, MOMENTS, SIGMAS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -25,20 +26,13 @@ SAYS = "what {server} lost because many visits were inside"
 PLAIN = "{origin} became slower the more requests it held"
 METRICS, EVENTS = ("cpu_busy",), ()
 COMPUTES = True
-STEPS_LEAST = 20
-"""Fewer steps show no relation between two numbers. The rank correlation of 20 pairs exceeds 0.7 by chance in one of
-1,000 cases."""
 RELATED = 0.7
 VISITS = 400
 """The CPU time of so many visits varies by a twentieth by chance, where that of a single one varies by its mean."""
-WINDOWS_MOST = 2000
-"""More windows would show the same relation at a higher cost."""
 DEARER = 0.1
 """Smaller differences of the CPU time for each visit can be chance (`VISITS`)."""
 OTHERS = 0.01
 """A step in which other causes took more than this says nothing about the visits."""
-SIGMAS = 4.0
-"""Two means differ by four standard errors in one case of 30,000 by chance."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ def _curve(
     used, fine = np.nan_to_num(seen.at(own)), np.isfinite(seen.at(own)) & (others <= OTHERS)
     window = _windows(seen, own, done, fine)
     count = int(window.max(initial=-1)) + 1
-    if count < STEPS_LEAST or not _precedes(seen, own, inside, done, fine):
+    if count < MANY or not _precedes(seen, own, inside, done, fine):
         return None
     work, time, mean = _sums(window, done), _sums(window, used), _means(window, inside)
     order = np.argsort(mean, kind="stable")
@@ -123,9 +117,9 @@ def _precedes(
     part = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(sample)))
     steps, work = np.bincount(part), np.bincount(part, done)
     whole = steps * STEP_NS >= (own.end - own.begin)[sample[begins]]
-    good = whole & (used[begins] < AT_WORK * own.capacity) & (work >= STEPS_LEAST)
+    good = whole & (used[begins] < AT_WORK * own.capacity) & (work >= MANY)
     good &= np.bincount(part, ~fine) == 0
-    if int(good.sum()) < STEPS_LEAST:
+    if int(good.sum()) < MANY:
         return False
     cost = (used[begins] * steps)[good] / work[good]
     mean, first = (np.bincount(part, inside) / steps)[good], inside[begins][good]
@@ -145,7 +139,7 @@ def _means(window: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np
 def _windows(seen: Seen, own: Series, done: NDArray[np.float64], fine: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the window of each step, or -1. In each window the server did `VISITS` and was sampled twice. Windows do
     not reach over a step that is not `fine`, or over the gap between two stretches."""
-    least = max(VISITS, 2 * own.interval_ns / STEP_NS * float(done.mean()), float(done.sum()) / WINDOWS_MOST)
+    least = max(VISITS, 2 * own.interval_ns / STEP_NS * float(done.mean()), float(done.sum()) / MOMENTS)
     starts = ~fine | (np.diff(seen.steps.begins, prepend=0) != STEP_NS)
     summed = np.cumsum(np.where(fine, done, 0.0))
     before = summed - np.where(fine, done, 0.0)
@@ -173,7 +167,7 @@ def _growing(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def grows(lacked: Shares, inside: Shares) -> bool:
     """Return whether a server lacked the more, the more visits were inside (rank correlation, Spearman 1904)."""
-    if len(lacked) < STEPS_LEAST or not np.ptp(lacked) or not np.ptp(inside):
+    if len(lacked) < MANY or not np.ptp(lacked) or not np.ptp(inside):
         return False
     ranks = [
         np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(np.float64) for values in (lacked, inside)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.losses.senders import REPEATED_NS, callers, is_asked_for_names
+from tailrace.diagnosis.ledger.losses.senders import callers, is_asked_for_names
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View

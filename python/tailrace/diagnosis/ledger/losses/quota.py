@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.diagnosis import settle
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import TAKEN, Series
@@ -24,9 +25,6 @@ METRICS, EVENTS = ("cpu_throttled",), ()
 COMPUTES = False
 PERIOD_NS = 100 * MILLISECOND
 """`cpu.cfs_period_us` and the second number of `cpu.max` are 100,000 unless they are set (Linux, sched-bwc)."""
-PINNED = 0.5
-"""A period counts if its use is at least this share of the usual use in periods whose quota ran out. The use is the
-same in each of them, but a sample that spans the end of a period may show half of it."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -49,7 +47,8 @@ def _ran_out(series: Series, used: Series) -> Spans:
         return spans([])
     inside = np.arange(STEP_NS // 2, PERIOD_NS, STEP_NS)
     allowed = np.nan_to_num(used.at((ends[:, None] - inside).ravel())).reshape(len(ends), -1).mean(axis=1)
-    ends = ends[allowed >= PINNED * np.median(allowed)]
+    # The use is the same in each such period, but a sample that spans the end of a period may show half of it.
+    ends = ends[allowed >= MOSTLY * np.median(allowed)]
     return spans(np.column_stack((ends - PERIOD_NS, ends)))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
@@ -21,8 +22,6 @@ METRICS = ("processes_ended", "processes")
 EVENTS = ("k8s OOMKilled", "k8s Error", "k8s Completed", "k8s Terminated")
 """The reader of pods names the end of a container by its reason."""
 COMPUTES = None
-HALF = 0.5
-"""If fewer of the processes end, the others go on."""
 MOMENT_NS = SECOND
 """The moments of pods are whole seconds."""
 
@@ -45,7 +44,7 @@ def _ends(seen: Seen, ended: Series, processes: Series) -> Spans:
     """Return the samples in which at least half of the processes that serve ended. One of several processes only looks
     after the others."""
     serve = max(seen.slow.usual(processes) - 1.0, 1.0)
-    many: NDArray[np.bool_] = np.rint(ended.value) >= max(HALF * serve, 1.0)
+    many: NDArray[np.bool_] = np.rint(ended.value) >= max(MOSTLY * serve, 1.0)
     return np.column_stack((ended.begin[many], ended.end[many]))
 
 

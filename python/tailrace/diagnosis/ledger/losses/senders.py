@@ -8,10 +8,7 @@ from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import listing
-from tailrace.units import MILLISECOND
 
-REPEATED_NS = 200 * MILLISECOND
-"""The least retransmission timeout of Linux (`TCP_RTO_MIN`): no sender repeats sooner."""
 CLIENTS = "clients"
 
 

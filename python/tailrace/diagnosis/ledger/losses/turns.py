@@ -13,18 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.ledger.losses.loss import EXPECTED, Seen
+from tailrace.diagnosis.constants import CHANCE, EXPECTED, MOSTLY
+from tailrace.diagnosis.ledger.losses.loss import Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, overlap
 
-CHANCE = 0.01
-"""If chance puts visits of one kind there each time in less than one of a hundred cases, it was not chance."""
 DOUBTFUL = 0.1
 """In nine of ten cases, a stop does not look as one-sided as this. It may then be a stop or a wait."""
-MOSTLY = 0.5
-"""A gap counts if the server used no CPU in more than half of its steps. Those at its edges have other work in them."""
 USUAL = 0.1
 """A visit that waits ten times as long as usual does not take long by itself: service times vary about threefold."""
 
