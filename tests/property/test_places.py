@@ -22,9 +22,7 @@ def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool) ->
     labels, name = np.unique([visit[2] for visit in drawn], return_inverse=True)
     flag = np.full(len(drawn), own)
     work = (end - begin).astype(float)
-    here = places._Here(
-        np.arange(len(drawn)), begin, begin, end, work, work, name, labels, flag, ~flag, known, np.zeros_like(flag)
-    )
+    here = places._Here(np.arange(len(drawn)), begin, begin, end, work, work, name, labels, flag, ~flag, known)
     heavy = places._heavy(here)
     assert not (heavy & ~here.is_long).any(), "a short visit did not take long"
     if heavy.any():

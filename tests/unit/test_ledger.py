@@ -193,7 +193,6 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
             ids,
             flags,
             flags,
-            flags,
             none,
             none,
             (S,),

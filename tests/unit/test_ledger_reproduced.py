@@ -182,29 +182,11 @@ def test_requests_that_are_slow_by_themselves_are_charged_to_no_line(alone: int,
         return verdict.Share(of[0], of[1], vlrt, remain)
 
     causes = verdict.by_cause([line])
-    (found,), _ = verdict._verdict(causes, causes, frozenset(), left, lambda _: None, share, 100, alone)
+    (found,), _ = verdict._verdict(causes, causes, left, lambda _: None, share, 100, alone)
     assert found.vlrt == pytest.approx(charged)
 
 
-@pytest.mark.parametrize(("outweighed", "cause"), [((), "neighbour"), (("neighbour",), "unknown")])
-def test_a_cause_that_took_less_than_what_nothing_accounts_for_comes_after_it(
-    outweighed: tuple[str, ...], cause: str
-) -> None:
-    """Without either of them, the replay has no very slow request. The one that took little is charged first only if
-    it took more."""
-
-    def left(without: frozenset[Line]) -> int:
-        return 0 if without else 100
-
-    def share(of: Line, vlrt: float, remain: int) -> verdict.Share:
-        return verdict.Share(of[0], of[1], vlrt, remain)
-
-    causes = verdict.by_cause([("neighbour", "web"), ("unknown", "web")])
-    found, _ = verdict._verdict(causes, causes, frozenset(outweighed), left, lambda _: None, share, 100, 0)
-    assert [(one.cause, one.vlrt) for one in found] == [(cause, 100.0)]
-
-
-def test_a_cause_that_took_less_comes_first_if_the_requests_do_not_occur_without_it_alone() -> None:
+def test_a_cause_without_which_the_requests_do_not_occur_comes_before_what_nothing_accounts_for() -> None:
     """A stop of 0.6 s leaves a backlog, in which the server lacks more than that for reasons that were not recorded."""
 
     def left(without: frozenset[Line]) -> int:
@@ -214,7 +196,7 @@ def test_a_cause_that_took_less_comes_first_if_the_requests_do_not_occur_without
         return verdict.Share(of[0], of[1], vlrt, remain)
 
     causes = verdict.by_cause([("freeze", "app"), ("unknown", "app")])
-    found, _ = verdict._verdict(causes, causes, frozenset({"freeze"}), left, lambda _: None, share, 100, 0)
+    found, _ = verdict._verdict(causes, causes, left, lambda _: None, share, 100, 0)
     assert [(one.cause, one.vlrt) for one in found] == [("freeze", 100.0)]
 
 

@@ -73,7 +73,7 @@ def test_servers_with_one_request_at_most_are_not_followed() -> None:
 def test_of_many_servers_those_that_call_each_other_are_followed_first(monkeypatch: pytest.MonkeyPatch) -> None:
     [whole] = diagnose(system(SLOW)).episodes
     monkeypatch.setattr(overflow, "FOLLOWED", 2)
-    monkeypatch.setattr(episodes, "PARTS", 1)
+    monkeypatch.setattr(episodes, "FOLLOWED", 1)
     [bounded] = diagnose(system(SLOW)).episodes
     assert (bounded.dropper, bounded.origin, bounded.cause) == (whole.dropper, whole.origin, whole.cause)
 

@@ -22,7 +22,7 @@ from tailrace.diagnosis.constants import FEW, MOSTLY, NEARLY_ALL
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import UNKNOWN, Accounted, Slowest
 from tailrace.diagnosis.losses import Losses
-from tailrace.diagnosis.overflow import ALONE, Overflow
+from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Times, every
 from tailrace.diagnosis.spans import Spans, overlap, spans, union, where
 from tailrace.diagnosis.view import View
@@ -110,7 +110,7 @@ def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: in
         queue = view.own_queue(server, times)
         quarter = LONG * float(queue.max(initial=0))
         usual = min(overflow.levels.get(server, quarter), quarter)
-        found.append(where(times, times + step, queue > max(usual, ALONE)))
+        found.append(where(times, times + step, queue > max(usual, 1.0)))  # No other request delays one alone.
     return union(found)
 
 

@@ -34,8 +34,6 @@ from tailrace.units import SECOND
 
 STRAYED, UNPLACED = "-", "?"
 """These are fates of packets that no server is known to have dropped. No server has such a name."""
-LEAST_COUNTED = 20
-"""A counter explains requests without a recorded loss if it counted at least one drop for every 20 of them."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
     near = (lost.sent >= cluster.begin - REPEATED_NS) & (lost.sent <= cluster.end + REPEATED_NS)
     recorded = set(lost.server[near].tolist())
     counted = {server: dropped for server, dropped in _counted(view, cluster).items() if server not in recorded}
-    if counted and max(counted.values()) * LEAST_COUNTED >= cluster.vlrt:
+    if counted:
         place, dropped = max(counted.items(), key=lambda item: item[1])
         return _by_counter(cluster, place, dropped)
     return _indirect(view, slow, cluster)

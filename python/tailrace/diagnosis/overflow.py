@@ -23,14 +23,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import lasting, sampling, settle
-from tailrace.diagnosis.constants import ERROR, LONG_NS, MANY, MOMENTS, MOSTLY, SHORTEST_NS
+from tailrace.diagnosis.constants import LONG_NS, MOMENTS, MOSTLY, SHORTEST_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.lasting import Lasting
-from tailrace.diagnosis.queues import Rise, Stays, Times, every, held_from, is_more, plateau, rises
+from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
-from tailrace.diagnosis.waiting import COLLAPSED, STEP_NS, Level, Usual, onset, sent_to, waited_for
+from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, sent_to, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
@@ -48,8 +48,6 @@ or two, which by chance passes its usual length some milliseconds earlier or lat
 FOLLOWED = 64
 """The queues of at most this many servers are followed around a group of requests. Systems of the papers have up to
 30."""
-ALONE = 1.0
-"""This is the queue of a request that no other request delays."""
 
 
 @dataclass(frozen=True)
@@ -249,13 +247,10 @@ def _risen(
     times: Times, queues: dict[str, Times], levels: Mapping[str, Level], span: tuple[int, int], lost: int | None
 ) -> _Followed:
     found = {s: main_rise(times, q, levels[s], span, lost) for s, q in queues.items()}
-    highest = max((rise.peak for rise in found.values() if rise is not None), default=0)
-    # So short an own queue did not fill the others. A server behind a pool of so few connections does fill them:
-    # `waited_for` finds it, and its queue need not rise.
-    significant = {s: r for s, r in found.items() if r is not None and r.peak >= ERROR * highest}
-    kept = {server: queues[server] for server in significant}
+    risen = {server: rise for server, rise in found.items() if rise is not None}
+    kept = {server: queues[server] for server in risen}
     risen_at = {s: queue > levels[s].high for s, queue in kept.items()}
-    return _Followed(times, kept, significant, risen_at, {s: level.typical for s, level in levels.items()})
+    return _Followed(times, kept, risen, risen_at, {s: level.typical for s, level in levels.items()})
 
 
 def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[int, int], long: int) -> Level | None:
@@ -267,7 +262,7 @@ def _where_waits_are_long(stays: Stays, queue: Times, times: Times, span: tuple[
     waits = ends[np.minimum(left + queue, len(ends)) - 1] - times
     held = queue[(queue > 0) & (waits >= long) & (times >= span[0]) & (times <= span[1])]
     # A single request does not wait: a rise holds at least two.
-    high = max(float(np.median(held)) / 2, ALONE) if len(held) else 0.0
+    high = max(float(np.median(held)) / 2, 1.0) if len(held) else 0.0
     return Level(high / 2, high) if len(held) else None
 
 
@@ -291,30 +286,19 @@ def _origin(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Foll
     """Return the origin and its rise. The origin is connected with the dropper by calls. Its own queue rose first and
     stayed up until the overflow or, where no packet was dropped, for as long as the first requests waited."""
     chain = _in_time(view, known, cluster, lost, part)
-    risen = dict(part.risen)
     lasts = _lasts(cluster, lost)
-    if (
-        lost.first is not None
-        and lost.dropper in part.risen
-        and (since := _held_up_since(view, known, lost.dropper, lost.first)) is not None
-    ):
-        # Requests that another server releases onto a server keep it at work. This one answers too little for that.
-        chain = frozenset({lost.dropper}) | chain & view.downstream_of(lost.dropper)
-        own = risen[lost.dropper]
-        risen[lost.dropper] = replace(own, begin=max(own.begin, since))
-    part = replace(part, risen=risen)
-    led = {s: _led_up_to(part, s, *lasts) for s in risen if s in chain}
+    led = {s: _led_up_to(part, s, *lasts) for s in part.risen if s in chain}
     lasting = {server: rise for server, rise in led.items() if rise is not None}
     told: tuple[str | None, Rise | None] = None, None
     while lasting:
-        origin = _first(view, part, lasting, lasts[0])
+        origin = _first(view, part, lasting)
         rise = lasting.pop(origin)
         waited = onset(known, origin, rise)
         behind = waited_for(view, known, origin, waited)
         if not behind:
             return origin, rise
         if stalled := chain.intersection(behind):
-            return _behind(view, known, part, stalled, waited, rise)
+            return _behind(view, stalled, waited, rise)
         # It only waited, but for a server that these requests do not use.
         told = told if told[0] else (origin, rise)
     return told
@@ -332,13 +316,11 @@ def _chain(view: View, cluster: Cluster, lost: Drops) -> frozenset[str]:
     return view.chain_of(place) if place else frozenset(view.stays)
 
 
-def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) -> str:
+def _first(view: View, part: _Followed, lasting: dict[str, Rise]) -> str:
     first = min(rise.begin for rise in lasting.values())
     # The order of rises so close together shows nothing. Queues are pushed back, so the server furthest from the
     # clients is taken.
     level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
-    # Prefer the servers with queues that did not fall until then: another queue held no request up for that long.
-    level = [server for server in level if lasting[server].end >= until] or level
     # Prefer the queues that stay up: a batch passes through all servers at once, and gathers where it is served last.
     over = max(lasting[server].end for server in level)
     up = {server: _stays_up(part, server, replace(lasting[server], begin=first), over) for server in level}
@@ -346,17 +328,11 @@ def _first(view: View, part: _Followed, lasting: dict[str, Rise], until: int) ->
     return max(level, key=lambda server: (view.depth[server], lasting[server].peak))
 
 
-def _behind(
-    view: View, known: Usual, part: _Followed, stalled: frozenset[str], waited: Times, rise: Rise
-) -> tuple[str, Rise]:
+def _behind(view: View, stalled: frozenset[str], waited: Times, rise: Rise) -> tuple[str, Rise]:
     """Return the server furthest from the clients of those that stalled while others waited for them, and its rise. Of
-    several at the same distance, it is the one with the longest queue. Its queue may have fallen since. Or it was never
-    longer than usual, because a pool or few workers let no more requests through to the server."""
+    several at the same distance, it is the one with the longest queue. It rose when they began to wait: its queue need
+    not be longer than usual, because a pool or few workers let no more requests through to the server."""
     origin = max(stalled, key=lambda name: (view.depth[name], int(view.own_queue(name, waited).sum())))
-    level, queue = known.queues[origin], view.own_queue(origin, part.times)
-    for one in rises(part.times, queue, level.typical, level.high, LONG_NS):
-        if one.begin <= waited[-1] and one.end >= waited[0]:
-            return origin, one
     return origin, replace(rise, peak=int(view.own_queue(origin, waited).max()))
 
 
@@ -415,29 +391,6 @@ def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
     came = sum(int(one.arrived(times[[0, 2]])[0]) for one in sent_to(view, server))
     came = max(came, int(view.stays[server].arrived(times[[0, 2]])[0]))
     return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (LEVEL_NS + STEP_NS) / SECOND)
-
-
-def _held_up_since(view: View, known: Usual, server: str, time: int) -> int | None:
-    """Return since when the server answers less than usual. It must do so from this time on until all requests that are
-    inside a window later should have been answered: requests that share a CPU are answered late and all at once. The
-    reason must not be a lack of requests."""
-    usual, stays = known.sent[server], view.stays[server]
-    if usual <= 0:
-        return None
-    inside = int(stays.queue(np.array([time + view.window_ns]))[0])
-    least = max(int(max(inside, MANY) / usual * SECOND), view.window_ns)
-    if (stays.queue(every(time, time + least, STEP_NS)) <= known.queues[server].high).any():
-        return None
-
-    def less(begin: NDArray[np.int64]) -> NDArray[np.bool_]:
-        answered = np.searchsorted(stays.departures, begin + least) - np.searchsorted(stays.departures, begin)
-        held: NDArray[np.bool_] = answered * SECOND < COLLAPSED * usual * least
-        return held
-
-    back: Times = np.arange(time, max(time - LOOKBACK_NS, view.begin) - 1, -STEP_NS, dtype=np.int64)
-    held = less(back)
-    first_not = len(back) if held.all() else int(np.argmin(held))
-    return int(back[first_not - 1]) if first_not else None
 
 
 def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tailrace.diagnosis.constants import HARDLY_ANY, MANY, WINDOW_NS
+from tailrace.diagnosis.constants import MANY, WINDOW_NS
 from tailrace.diagnosis.queues import LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import length, spans
@@ -53,8 +53,6 @@ class Usual:
     """It shows how many calls a caller can have open at once. This is the size of all its pools together, or the number
     of its workers if they are fewer and calls hold them. If the size of a pool is not known, it is the most calls seen
     at any time."""
-    opened: Mapping[str, Level]
-    """It shows for each caller how many of its calls are open: these are sent, and may be accepted or not."""
     sent: Mapping[str, float]
     """It shows how many requests are sent to a server per second. A lost request counts once."""
 
@@ -89,7 +87,6 @@ def usual(view: View, slow: Slow) -> Usual:
         _Asked(view.calls, lambda caller: Level(*levels(_behind(view, caller, calm)))),
         _Asked(view.calls, lambda of: sum(per_second(one.departures, slow) for one in _calls(view, of).values())),
         _Asked(view.calls, lambda caller: _most(view, caller)),
-        _Asked(view.calls, lambda caller: Level(*levels(_opened(view, caller, calm)))),
         _Asked(view.servers, lambda to: sum(per_second(one.arrivals, slow) for one in sent_to(view, to))),
     )
 
@@ -158,28 +155,10 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
         return list(calls)
     if _answers(view, caller, times) >= COLLAPSED * _usually(known, caller, times):
         return []
-    if inside < known.behind[caller].high and not _is_silent(view, known, caller, times, has_cpu_left):
+    if inside < known.behind[caller].high:
         return []
     held = {callee: int(view.stays[callee].queue(times).sum()) for callee in calls}
     return [callee for callee, inside in held.items() if inside * 2 >= max(held.values())]
-
-
-def _is_silent(view: View, known: Usual, caller: str, times: Times, has_cpu_left: bool) -> bool:
-    """Return whether hardly any call is answered while calls are open, and one of two conditions holds. First, visits
-    waited for a connection all the while, so the connections are used up. The number in use may still be as usual,
-    because calls to several servers may share a pool. Second, more calls are open than usual although the caller's own
-    CPU could open connections: a server that stands still has not accepted them. If no call is open at all, the caller
-    does not wait for a server: visits that lack the CPU to go on hold their connections, too."""
-    usual = _usually(known, caller, times)
-    if usual < MANY / 2 or _answers(view, caller, times) > HARDLY_ANY * usual:
-        return False
-    opened = float(np.median(_opened(view, caller, times)))
-    if opened < 1.0:
-        return False
-    if has_cpu_left and opened >= known.opened[caller].high:
-        return True
-    waiting = (series.during(int(times[0]), int(times[-1])) for series in view.series(caller, "pool_waiting"))
-    return any(len(values) and values.min() >= 1.0 for values in waiting)
 
 
 def _answers(view: View, caller: str, times: Times) -> int:
@@ -199,11 +178,6 @@ def _at_work(view: View, server: str, times: Times) -> bool:
 
 def _calls(view: View, caller: str) -> dict[str, Stays]:
     return {callee: view.calls[caller][callee] for callee in view.callees_of(caller)}
-
-
-def _opened(view: View, caller: str, times: Times) -> Times:
-    """Return how many of its calls are open."""
-    return sum((one.queue(times) for one in _calls(view, caller).values()), np.zeros_like(times))
 
 
 def _behind(view: View, caller: str, times: Times) -> Times:

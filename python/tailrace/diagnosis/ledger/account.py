@@ -37,7 +37,6 @@ from tailrace.diagnosis.ledger.losses import (
     turns,
 )
 from tailrace.diagnosis.ledger.losses.loss import blur
-from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.policies import Routes
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -127,7 +126,6 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     known = recorded.workers.copy()
     at_once = limits.at_once(recorded, routes.pools)
     held = places.find(recorded, at_once, routes.waited.ready, prior, _shared(seen, recorded))
-    held = {server: one for server, one in held.items() if not _waited(recorded, one, losses.get((lock.CAUSE, server)))}
     blocking = {server: one for server, one in held.items() if not limits.is_event_loop(seen.view, server)}
     recorded = places.seated(recorded, held, blocking)
     computed = {server for server, one in held.items() if holding.fill_cpu(seen, server, one)}
@@ -151,13 +149,6 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
     return account
-
-
-def _waited(recorded: Recorded, held: Held, loss: Loss | None) -> bool:
-    """Return whether visits that held places are of a kind that waited for a lock in this server."""
-    if loss is None or loss.delays is None:
-        return False
-    return bool(np.isin(recorded.group[held.visits], recorded.group[loss.delays.visits]).any())
 
 
 def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:

@@ -39,21 +39,14 @@ def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) 
     """Return, by visit, the group that its request counts for, or -1. This is its own group, or the group during which
     it was sent, within a window. If several requests came at once, chance decides which of them was dropped."""
     owner = np.full(len(recorded.sent), -1, dtype=np.int64)
-    entries = slow.requests["server"].cast(pl.String)
     order = np.argsort(recorded.sent, kind="stable")
     sent = recorded.sent[order]
-    for is_own_entry in (True, False):
-        for number, at in ((number, at) for number, group in enumerate(groups) for at in group):
-            cluster = slow.clusters[at]
-            begin, end = recorded.steps.shortened(np.array([cluster.begin, cluster.end])).tolist()
-            first, last = np.searchsorted(sent, begin - window_ns), np.searchsorted(sent, end + window_ns, "right")
-            near = order[first:last]
-            near = near[owner[near] < 0]
-            if is_own_entry:
-                mine = set(entries.gather(cluster.rows).drop_nulls().to_list())
-                its = [recorded.number[name] for name in mine if name in recorded.number]
-                near = near[np.isin(recorded.server[near], its)]
-            owner[near] = number
+    for number, at in ((number, at) for number, group in enumerate(groups) for at in group):
+        cluster = slow.clusters[at]
+        begin, end = recorded.steps.shortened(np.array([cluster.begin, cluster.end])).tolist()
+        first, last = np.searchsorted(sent, begin - window_ns), np.searchsorted(sent, end + window_ns, "right")
+        near = order[first:last]
+        owner[near[owner[near] < 0]] = number
     of_request = np.full(len(slow.requests), -1, dtype=np.int64)
     for number, group in enumerate(groups):
         of_request[np.concatenate([slow.clusters[at].rows for at in group])] = number

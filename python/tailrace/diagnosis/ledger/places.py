@@ -128,8 +128,6 @@ class _Here:
     """The visit spent most of its time in a call that took long by itself."""
     known: int
     """The server serves this many visits at once; 0 means that the number is not known."""
-    lost: Mask
-    """Packets of the visit were lost on its open connection, and its server waited until they were sent again."""
 
     @cached_property
     def lasted(self) -> Times:
@@ -266,7 +264,6 @@ def _here(
         called[rows] * 2 <= end - begin,
         behind,
         known,
-        recorded.late_data[rows] > 0,
     )
 
 
@@ -299,7 +296,7 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
 
 
 def _heavy(here: _Here) -> Mask:
-    long = here.is_long & (here.own | here.behind) & ~here.lost
+    long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
     waited = _released(here, long) | _opens(here) | (here.alone < here.least) | (here.begin < UNSEEN_NS)

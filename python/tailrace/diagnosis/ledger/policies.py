@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailrace._core import agreement
-from tailrace.diagnosis.constants import HARDLY_ANY
+from tailrace.diagnosis.constants import HARDLY_ANY, MANY
 from tailrace.diagnosis.ledger import choices, limits, waits
 from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
@@ -28,8 +28,6 @@ USUAL = ("least_connections", "total_request", "total_traffic")
 open."""
 RECORDED = "recorded"
 """The replay keeps the recorded choices."""
-LEAST = 30
-"""By chance, thirty choices of one of two candidates agree with a policy in one of a billion recordings."""
 UNSTATED = "the policy by which {by} chose among servers (the replay keeps these choices)"
 UNLIKE = "what {by} really chose servers by: these choices disagree with {policy}, which the topology states"
 UNSEEN = (
@@ -125,4 +123,4 @@ def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, w
     back = recorded.departure[calls] + way_ns(recorded, calls)
     count, agreed, by_chance = agreement(policy, len(servers), chosen, ready, sent, back, recorded.bytes[calls])
     # Two calls within a microsecond are recorded in any order, and the values with which a policy began are unknown.
-    return bool(count - agreed <= HARDLY_ANY * (count - by_chance)) if count >= LEAST else None
+    return bool(count - agreed <= HARDLY_ANY * (count - by_chance)) if count >= MANY else None

@@ -101,10 +101,6 @@ class Recorded:
     may_drop: Flags
     lost: Flags
     """This shows for each visit whether its sender repeated packets to the server."""
-    late_data: Flags
-    """This shows for each visit whether packets were lost after its connection was open, but no attempt to connect.
-    Its server may have held a place while it waited for them. After a lost attempt, a full queue of the server loses
-    the later packets, too: the visit then holds no place."""
     client: Times
     """This is the number of the client that sent each request, or -1 where it is not known, and for other visits."""
     follows: Times
@@ -222,7 +218,6 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows, server),
         rows["lost"].fill_null(False).to_numpy().astype(np.uint8),
-        rows["late_data"].fill_null(False).to_numpy().astype(np.uint8),
         client,
         _follows(client, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
@@ -259,7 +254,6 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             "departure",
             pl.col("drops").fill_null(0),
             lost=pl.any_horizontal(pl.col("drops", "data_drops").fill_null(0) > 0),
-            late_data=(pl.col("data_drops").fill_null(0) > 0) & (pl.col("drops").fill_null(0) == 0),
             bytes=pl.sum_horizontal("bytes_in", "bytes_out").cast(pl.UInt64),
             failed=pl.col("status") != "ok",
         )
@@ -282,7 +276,6 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             departure="end",
             drops=pl.col("drops").cast(rows.schema["drops"]),
             lost=pl.lit(True),
-            late_data=pl.lit(False),
             bytes=pl.lit(0, pl.UInt64),
             failed=pl.lit(False),
         )

@@ -42,11 +42,12 @@ PLAYERS = 5
 """All subsets of this many causes are replayed, which takes 32 replays. If more are needed, those that matter most are
 used."""
 SMALLEST_NS = 30 * MILLISECOND
-"""If a line took less than three steps of a server around an episode, it cannot delay a request by seconds."""
+"""If a line took less than three steps of a server around an episode, it cannot delay a request by seconds. With two
+steps, the busy host of a real recording (nx2-busy in tests/golden/real) is charged at a second server, too."""
 BEFORE_NS = 2 * SECOND
 """A line matters for an episode that begins up to this long after it. The longest queue in the papers drains in less
 time."""
-NEARLY_ALL = 0.7
+EXPLAINED = 0.7
 """Lines explain all very slow requests of a replay if at least this fraction of them does not occur without the
 lines."""
 WHOLE = 4
@@ -194,8 +195,7 @@ class _Bench:
             return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line), which)
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
-        outweighed = self.outweighed(number, parts)
-        verdict = _verdict(causes, parts, outweighed, left, ahead, share, count, len(alone))
+        verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
         return Judged(*verdict, self.kept(number), left(frozenset()), alone)
 
     def _model(self, number: int, count: int) -> Trial:
@@ -231,22 +231,6 @@ class _Bench:
         mine = by_cause(self._lines[number])
         every = by_cause(line for at in self.sections.alike(number) for line in self._lines[at])
         return {name: every[name] for name in mine}, mine
-
-    def outweighed(self, number: int, parts: Mapping[str, frozenset[Line]]) -> frozenset[str]:
-        """Return the causes that took less capacity of their servers than what nothing recorded accounts for, and that
-        held up no visits. What took the larger part may have taken theirs, too, so a replay without them shows
-        little."""
-        begin, end = self.around(number)
-        around = slice(*np.searchsorted(self.seen.steps.edges[:-1], (begin, end)).tolist())
-
-        def took(line: Line) -> float:
-            return float(self.account.taken[line][around].sum()) if line in self.account.taken else 0.0
-
-        losses = self.account.losses
-        holding = {line for line, loss in losses.items() if loss.visits is not None or loss.delays is not None}
-        its = {name: sum(map(took, lines)) for name, lines in parts.items() if not lines & holding}
-        rest = {name: sum(took((UNKNOWN, server)) for _, server in lines) for name, lines in parts.items()}
-        return frozenset(name for name in its if name != UNKNOWN and 0.0 < its[name] < rest[name])
 
     def kept(self, number: int) -> tuple[str, ...]:
         """Return which data are missing about choices around a group that the replay kept although the policy looks at
@@ -417,7 +401,6 @@ def _all(causes: Mapping[str, frozenset[Line]]) -> frozenset[Line]:
 def _verdict(
     causes: Mapping[str, frozenset[Line]],
     parts: Mapping[str, frozenset[Line]],
-    outweighed: frozenset[str],
     left: Count,
     ahead: Ahead,
     share: Callable[[Line, float, int], Share],
@@ -425,19 +408,10 @@ def _verdict(
     alone: int,
 ) -> Verdict:
     """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. `causes`
-    has the lines that are taken away for each cause, and `parts` those that are charged. The causes that are
-    `outweighed`, and that remove no more requests than the unaccounted part does, are charged with what is left without
-    all others and without this part. In the replay, `alone` requests are very slow by themselves; no line is charged
-    with these."""
+    has the lines that are taken away for each cause, and `parts` those that are charged. In the replay, `alone`
+    requests are very slow by themselves; no line is charged with these."""
     rest = causes.get(UNKNOWN, frozenset())
-    if outweighed:
-        ahead([rest, *(causes[name] for name in outweighed)])
-        whole = left(frozenset())
-        unaccounted = whole - left(rest)
-        outweighed = frozenset(
-            name for name in outweighed if (1.0 - ERROR) * (whole - left(causes[name])) <= unaccounted
-        )
-    sure = {name: its for name, its in causes.items() if name != UNKNOWN and name not in outweighed}
+    sure = {name: its for name, its in causes.items() if name != UNKNOWN}
     named = list(sure.values())
     everything = frozenset[Line]().union(*named)
     ahead([frozenset(), *named, *(everything - its for its in named), everything])
@@ -449,17 +423,13 @@ def _verdict(
         ahead(frozenset[Line]().union(*(causes[name] for name in some)) for some in subsets)
     worth = shapley(players, remain) if as_it_was else {}
     worth[UNKNOWN] = float(left(everything) - left(everything | rest)) if rest else 0.0
-    before = everything | rest
-    for name in sorted(outweighed):
-        worth[name] = float(left(before) - left(before | causes[name]))
-        before |= causes[name]
     worth = {name: value for name, value in worth.items() if value > 0.0}
     ahead(frozenset({line}) for name in worth for line in parts[name])
     charged = sum(worth.values())
     # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
     others = as_it_was - alone
     part_of_others = others / as_it_was if as_it_was else 1.0
-    unit = count * part_of_others / max(charged if charged >= NEARLY_ALL * others else others, charged, 1.0)
+    unit = count * part_of_others / max(charged if charged >= EXPLAINED * others else others, charged, 1.0)
     shares = [
         share(line, worth[cause] * part * unit, left(frozenset({line})))
         for cause in worth

@@ -19,9 +19,9 @@ from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND, SECOND
 
-FAULTS = 100.0
+OFTEN = 100.0
 """Per second. The slowest disks read a page in 10 ms, so a server that waits for pages all the time waits for a hundred
-a second or more."""
+a second or more. A reclaim frees 32 pages, so an allocation waits for one more often than once in ten milliseconds."""
 EVENTS = ("log_flush", "writeback")
 """Where one of these is recorded, no bytes need to show what the disk did."""
 WAITS = ("psi_io", "cpu_iowait", "disk_busy")
@@ -65,7 +65,7 @@ def _reads_back(seen: Seen, server: str, begin: int, end: int) -> bool:
     faults = seen.nearest(server, "major_faults")
     if faults is None or not len(inside := faults.during(begin, end)):
         return False
-    return float(inside.mean()) >= seen.unusual(faults, FAULTS)
+    return float(inside.mean()) >= seen.unusual(faults, OFTEN)
 
 
 def _all_waits(seen: Seen, server: str) -> Loss | None:

@@ -23,10 +23,6 @@ COMPUTES = 0.3
 that waits uses a few hundredths of it. A visit that computes uses nearly all of it."""
 
 
-NAMES = 16
-"""If the visits have more names, they are judged together: a report that lists more is too long to read."""
-
-
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     """Return the visits that held places of the server, if they mostly computed, or mostly did not (`computing`)."""
     held = _of_kind(seen, server, computing)
@@ -66,9 +62,7 @@ def _of_kind(seen: Seen, server: str, computing: bool) -> Held | None:
     held = seen.held.get(server)
     if held is None:
         return None
-    names = np.unique(held.names).tolist()
-    every = np.ones(len(held.names), dtype=bool)
-    each = [held.names == name for name in names] if len(names) <= NAMES else [every]
+    each = [held.names == name for name in np.unique(held.names).tolist()]
     its = [mine for mine in each if _computes(seen, server, held.only(mine)) == computing]
     return held.only(np.any(its, axis=0)) if its else None
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import tasks
 from tailrace.diagnosis.constants import CHANCE, EXPECTED, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, SHORTEST_NS
 from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
@@ -100,7 +99,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
             continue
         overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
         only_mine = taken and share ** len(waited) <= CHANCE and not _any_inside(recorded, others, end)
-        if not (overdue >= SEVERAL or only_mine) or _was_stopped(seen, server, begin, end):
+        if not (overdue >= SEVERAL or only_mine):
             continue
         if _others_fill(recorded, others, server, int(since.min()), end):
             continue
@@ -157,12 +156,6 @@ def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end
     begin = since[order][np.searchsorted(waited[order], recorded.parent[calls])]
     open_ = np.minimum(recorded.departure[calls], end) - np.maximum(called[calls], begin)
     return len(np.unique(recorded.parent[calls[open_ > MOSTLY * (end - begin)]])) >= SEVERAL
-
-
-def _was_stopped(seen: Seen, server: str, begin: int, end: int) -> bool:
-    """Return whether samples show that the threads of the server were stopped for most of the time."""
-    states = tasks.of(seen.view, server, seen.steps.middles[begin // STEP_NS : end // STEP_NS])
-    return states is not None and states.stopped > MOSTLY
 
 
 def _is_full(seen: Seen, server: str, begin: int, end: int, together: int) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.losses.senders import callers, is_asked_for_names
@@ -30,7 +29,7 @@ def find(seen: Seen, server: str) -> Loss | None:
     if recorded is None or not is_asked_for_names(seen.view, server):
         return None
     took = recorded.arrival - recorded.sent
-    again = np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.lost > 0) & (took >= REPEATED_NS))
+    again = np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.lost > 0))
     if not len(again):
         return None
     way = f"from {callers(recorded, again)} to {server}"

@@ -8,15 +8,13 @@ read back (`major_faults`), or while its threads were blocked in the kernel and 
 
 from __future__ import annotations
 
-from tailrace.diagnosis.ledger.losses.disk import read_back
+from tailrace.diagnosis.ledger.losses.disk import OFTEN, read_back
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.view import View
 
 CAUSE = "memory"
 SAYS = "the waits of {server} for memory"
 PLAIN = "{origin} waited for memory"
-RECLAIMS = 100.0
-"""Per second. A reclaim frees 32 pages, so an allocation waits for one more often than once in ten milliseconds."""
 METRICS, EVENTS = ("psi_memory", "psi_memory_full", "major_faults", "direct_reclaims"), ()
 COMPUTES = False
 
@@ -28,7 +26,7 @@ def find(seen: Seen, server: str) -> Loss | None:
 def _reclaiming(seen: Seen, server: str) -> Loss | None:
     """Return the steps in which allocations freed memory first, and threads of the server were blocked."""
     blocked = next(iter(seen.view.series(server, "tasks_blocked")), None)
-    reclaims = seen.more_than_usual(server, "direct_reclaims", RECLAIMS)
+    reclaims = seen.more_than_usual(server, "direct_reclaims", OFTEN)
     if blocked is None or reclaims is None:
         return None
     waited = reclaims & (seen.at(blocked) >= 1.0)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import settle
-from tailrace.diagnosis.constants import MANY, MOMENTS, SIGMAS
+from tailrace.diagnosis.constants import MANY, MOMENTS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -29,8 +29,6 @@ COMPUTES = True
 RELATED = 0.7
 VISITS = 400
 """The CPU time of so many visits varies by a twentieth by chance, where that of a single one varies by its mean."""
-DEARER = 0.1
-"""Smaller differences of the CPU time for each visit can be chance (`VISITS`)."""
 OTHERS = 0.01
 """A step in which other causes took more than this says nothing about the visits."""
 
@@ -87,9 +85,7 @@ def _done(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.float64]:
 def _curve(
     seen: Seen, own: Series, inside: NDArray[np.float64], done: NDArray[np.float64], others: Shares
 ) -> Curve | None:
-    """Return the relation, or None where the samples do not show one. The number of visits inside must explain half of
-    the variance of the CPU time for each visit. It explains little if a loss that nothing recorded made the server
-    slow: few visits are inside when such a loss begins, and many when it is over."""
+    """Return the relation, or None where the samples do not show one."""
     used, fine = np.nan_to_num(seen.at(own)), np.isfinite(seen.at(own)) & (others <= OTHERS)
     window = _windows(seen, own, done, fine)
     count = int(window.max(initial=-1)) + 1
@@ -98,20 +94,15 @@ def _curve(
     work, time, mean = _sums(window, done), _sums(window, used), _means(window, inside)
     order = np.argsort(mean, kind="stable")
     cost = (time / work)[order]
-    grown = _growing(cost)
-    left, whole = float(((cost - grown) ** 2).sum()), float(((cost - cost.mean()) ** 2).sum())
-    if grown[-1] < (1.0 + DEARER) * grown[0] or whole - left < RELATED**2 * whole:
-        return None
-    return Curve(mean[order], grown)
+    return Curve(mean[order], _growing(cost))
 
 
 def _precedes(
     seen: Seen, own: Series, inside: NDArray[np.float64], done: NDArray[np.float64], fine: NDArray[np.bool_]
 ) -> bool:
-    """Return whether visits were dearer in samples with more of them inside, and also in samples that began with more
-    of them inside. The second excludes the other direction: many visits gather because some are dear. Only samples
-    without a full CPU count. In them nothing stopped the server, and a slow clock makes few visits dear: a governor
-    raises the clock with the load."""
+    """Return whether visits were dearer in samples with more of them inside. Only samples without a full CPU count. In
+    them nothing stopped the server, few visits gather because some are dear, and a slow clock makes few visits dear: a
+    governor raises the clock with the load."""
     used, sample = np.nan_to_num(seen.at(own)), own.which(seen.steps.middles)
     begins = np.flatnonzero(np.diff(sample, prepend=-1) | (np.diff(seen.steps.begins, prepend=0) != STEP_NS))
     part = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(sample)))
@@ -122,10 +113,7 @@ def _precedes(
     if int(good.sum()) < MANY:
         return False
     cost = (used[begins] * steps)[good] / work[good]
-    mean, first = (np.bincount(part, inside) / steps)[good], inside[begins][good]
-    low, high = cost[first <= np.quantile(first, 0.25)], cost[first >= np.quantile(first, 0.75)]
-    error = np.sqrt(low.var() / len(low) + high.var() / len(high))
-    return grows(cost, mean) and float(high.mean() - low.mean()) > SIGMAS * float(error)
+    return grows(cost, (np.bincount(part, inside) / steps)[good])
 
 
 def _sums(window: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:

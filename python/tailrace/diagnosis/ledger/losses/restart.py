@@ -22,8 +22,6 @@ METRICS = ("processes_ended", "processes")
 EVENTS = ("k8s OOMKilled", "k8s Error", "k8s Completed", "k8s Terminated")
 """The reader of pods names the end of a container by its reason."""
 COMPUTES = None
-MOMENT_NS = SECOND
-"""The moments of pods are whole seconds."""
 
 
 def find(seen: Seen, server: str) -> Loss | None:
@@ -35,7 +33,7 @@ def find(seen: Seen, server: str) -> Loss | None:
     pods = [table for place, table in seen.view.events_of(*EVENTS) if seen.view.means(place, server)]
     if pods:
         moments = np.concatenate([table[:, 0] for table in pods])
-        around = np.column_stack((moments, moments + MOMENT_NS))
+        around = np.column_stack((moments, moments + SECOND))  # The moments of pods are whole seconds.
         losses.append(Loss(seen.covered([_away(seen, server, around)])))
     return most(*losses)
 
