@@ -445,8 +445,9 @@ class Replay:
     def accept_above(self, server: int, share: float) -> None:
         """Let this server accept nothing with less than this share of its speed."""
 
-    def take_turns(self) -> None:
-        """Measure the works of servers that may be event loops, and whose visits leave in order, as served in turn."""
+    def take_turns(self, servers: list[int]) -> None:
+        """Measure the works of those of these servers that may be event loops, and whose visits leave in order, as
+        served in turn."""
 
     def excess(
         self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]

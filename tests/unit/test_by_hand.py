@@ -114,6 +114,32 @@ def test_a_burst_is_the_cause_at_a_server_with_few_threads_before_a_database(tmp
     assert right.right >= 0.95 * right.vlrt > 100
 
 
+def test_a_burst_is_the_cause_behind_an_event_loop_that_goes_on_with_old_requests_first(tmp_path: Path) -> None:
+    """More requests arrive at an asynchronous server, which sends their calls no faster than it computes."""
+    _, _, right = told(
+        {
+            "duration": "30 s",
+            "tiers": {
+                "web": {"kind": "async", "calls": ["app"]},
+                "app": {"workers": 60, "backlog": 32, "calls": {"db": {"pool": 59}}},
+                "db": {"workers": 119},
+            },
+            "interactions": {
+                "get": {"at": {"web": {"compute": "5.8 ms", "calls": {"work": 3}}}},
+                "work": {"at": {"app": {"compute": "1.8 ms", "calls": {"query": 1}}}},
+                "query": {"at": {"db": {"compute": "1.1 ms"}}},
+            },
+            "workloads": {
+                "users": {"clients": 490, "think": "4.1 s", "interaction": "get"},
+                "campaign": {"kind": "batch", "size": 181, "every": "7.1 s", "first": "3.3 s", "interaction": "get"},
+            },
+        },
+        tmp_path / "run",
+    )
+    assert right.wrong == 0
+    assert right.right >= 0.95 * right.vlrt > 100
+
+
 def test_a_queue_that_was_up_again_is_looked_at_from_then_on(tmp_path: Path) -> None:
     """A chance rise just before the freeze is half as long as the pool lets the queue become."""
     _, found, right = told(

@@ -7,7 +7,7 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::replay::{
-    in_order, Capacity, Grid, Held, Limits, Network, Program, Step, Visits, KINDS,
+    answers_first, in_order, Capacity, Grid, Held, Limits, Network, Program, Step, Visits, KINDS,
 };
 
 use crate::choices::chosen;
@@ -201,10 +201,12 @@ impl Replay {
             let mut loops = vec![all_cores[server], 1.0];
             loops.dedup();
             let mut best = all_at_once;
+            let parts = &program.parts;
             for cores in loops {
                 let turns = Capacity::of(&program.parts, server as u32, cores, grid, true);
                 let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
                 if lacking(&in_turn) * CLEARLY < lacking(&best) {
+                    limits.answers_first = answers_first(parts, server as u32);
                     (limits.in_turn, limits.cores, *shared, best) = (true, cores, turns, in_turn);
                 }
             }
@@ -232,6 +234,7 @@ impl Replay {
             for (server, ((limits, shared), theirs)) in each.zip(&theirs.limits).enumerate() {
                 (limits.still, limits.slice) = (theirs.still, theirs.slice);
                 (limits.in_turn, limits.cores) = (theirs.in_turn, theirs.cores);
+                limits.answers_first = theirs.answers_first;
                 *shared = Capacity::of(parts, server as u32, theirs.cores, grid, theirs.in_turn);
             }
         });
@@ -257,22 +260,23 @@ impl Replay {
         Ok(())
     }
 
-    /// Measure the works of servers that may be event loops, and whose visits leave in order, as served
-    /// in turn.
-    fn take_turns(&mut self, py: Python<'_>) {
+    /// Measure the works of those of these servers that may be event loops, and whose visits leave in order,
+    /// as served in turn.
+    fn take_turns(&mut self, py: Python<'_>, servers: Vec<usize>) {
         py.detach(|| {
             let network = Arc::make_mut(&mut self.network);
             let (parts, grid) = (&network.program.parts, network.grid);
             let each = network.limits.iter_mut().zip(&mut self.servers);
             let each = each.zip(self.cores.iter().zip(&self.may_turn));
             for (server, ((limits, shared), (&cores, may_turn))) in each.enumerate() {
-                let server = server as u32;
-                if !may_turn || limits.in_turn {
+                if !servers.contains(&server) || !may_turn || limits.in_turn {
                     continue;
                 }
+                let server = server as u32;
                 let (together, ordered) = in_order(parts, server);
                 if together >= PAIRS && ordered as f64 >= IN_ORDER * together as f64 {
                     (limits.in_turn, limits.cores) = (true, cores);
+                    limits.answers_first = answers_first(parts, server);
                     *shared = Capacity::of(parts, server, cores, grid, true);
                 }
             }
@@ -494,6 +498,7 @@ fn limits(py: Python<'_>, servers: &Bound<'_, PyAny>) -> PyResult<Vec<Limits>> {
     let one = |i: usize| Limits {
         cores: cores[i].max(f64::MIN_POSITIVE),
         in_turn: false,
+        answers_first: false,
         workers: workers[i],
         accept: accept[i],
         inside: inside[i],

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::program::{Part, KINDS};
+use super::program::Part;
 
 /// Steps of equal length, of at least one nanosecond; there is at least one.
 #[derive(Clone, Copy, Debug)]
@@ -377,7 +377,7 @@ pub fn in_order(parts: &[Part], server: u32) -> (usize, usize) {
     let mut last: [Option<&Part>; 2] = [None; 2];
     let (mut together, mut ordered) = (0, 0);
     for part in here {
-        let before = &mut last[usize::from(part.group % KINDS == 0)];
+        let before = &mut last[usize::from(part.is_new())];
         if let Some(other) = before.filter(|other| part.begin < other.end) {
             together += 1;
             ordered += usize::from(other.begin <= part.begin);
@@ -385,6 +385,29 @@ pub fn in_order(parts: &[Part], server: u32) -> (usize, usize) {
         *before = Some(part);
     }
     (together, ordered)
+}
+
+/// Whether an event loop goes on with visits whose call was answered before it begins with new ones
+/// that came earlier. Of pairs that waited together and were served one after the other, more than
+/// half show it.
+pub fn answers_first(parts: &[Part], server: u32) -> bool {
+    let mut here: Vec<&Part> = parts.iter().filter(|part| part.server == server).collect();
+    here.sort_by_key(|part| (part.end, part.begin));
+    let (mut waited, mut overtook) = (0, 0);
+    for three in here.windows(3) {
+        let (before, first, second) = (three[0], three[1], three[2]);
+        let (new, answered) = match (first.is_new(), second.is_new()) {
+            (true, false) => (first, second),
+            (false, true) => (second, first),
+            _ => continue,
+        };
+        // Both waited when the first of them was chosen, and the new one had waited longer.
+        if new.begin < answered.begin && answered.begin < before.end {
+            waited += 1;
+            overtook += usize::from(second.is_new());
+        }
+    }
+    overtook * 2 > waited
 }
 
 /// When each part, in the order of their ends, is served: the part that leaves next is served,

@@ -18,6 +18,8 @@ mod accepting_tests;
 mod calls;
 mod capacity;
 mod choice;
+#[cfg(test)]
+mod discipline_tests;
 mod network;
 mod path;
 mod program;
@@ -25,7 +27,7 @@ mod section;
 #[cfg(test)]
 mod tests;
 
-pub use capacity::{in_order, Capacity, Grid, Need};
+pub use capacity::{answers_first, in_order, Capacity, Grid, Need};
 pub use choice::{Agreement, Call, Choosing};
 pub use network::{Held, Limits, Network, Outcome};
 pub use program::{Part, Program, Step, Visits, KINDS};

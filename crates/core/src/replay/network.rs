@@ -13,6 +13,8 @@ pub struct Limits {
     pub cores: f64,
     /// Jobs are served one after the other, and not all at once.
     pub in_turn: bool,
+    /// In turn: visits whose call was answered come before those that are new.
+    pub answers_first: bool,
     /// Workers; a visit holds one from its start to its departure.
     pub workers: u32,
     /// Places of the accept queue, for visits that wait for a worker, or for a stopped server to
@@ -171,7 +173,8 @@ impl Ord for Job {
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) jobs: BinaryHeap<Job>,
-    /// Jobs that wait for their turn, with their work.
+    /// Jobs that wait for their turn, with their work: those that go first, and the others.
+    ahead: VecDeque<(u32, f64)>,
     line: VecDeque<(u32, f64)>,
     /// What one job has attained since the beginning.
     pub(super) attained: f64,
@@ -386,7 +389,8 @@ impl<'a> State<'a> {
             self.next[i] += 1;
             match step {
                 Step::Work(part) if self.net.works[part as usize] >= 1.0 => {
-                    return self.works(visit, self.net.works[part as usize], now);
+                    let is_new = self.net.program.parts[part as usize].is_new();
+                    return self.works(visit, self.net.works[part as usize], is_new, now);
                 }
                 Step::Work(_) => {}
                 Step::Send(call) => self.sends(call, now),
@@ -403,12 +407,16 @@ impl<'a> State<'a> {
         self.takes_next(place, now);
     }
 
-    fn works(&mut self, visit: u32, work: f64, now: i64) {
+    fn works(&mut self, visit: u32, work: f64, is_new: bool, now: i64) {
         let place = self.place(visit);
         self.advance(place, now);
         let (server, limits) = (&mut self.servers[place], self.net.limits[place]);
         if limits.in_turn && server.jobs.len() as f64 >= limits.cores {
-            return server.line.push_back((visit, work));
+            let line = match limits.answers_first && !is_new {
+                true => &mut server.ahead,
+                false => &mut server.line,
+            };
+            return line.push_back((visit, work));
         }
         server.jobs.push(Job {
             end: server.attained + work,
@@ -463,7 +471,8 @@ impl<'a> State<'a> {
         }
         let Some(job) = server.jobs.pop() else { return };
         server.attained = server.attained.max(job.end);
-        if let Some((visit, work)) = server.line.pop_front() {
+        let next = server.ahead.pop_front().or_else(|| server.line.pop_front());
+        if let Some((visit, work)) = next {
             server.jobs.push(Job {
                 end: server.attained + work,
                 visit,

@@ -72,6 +72,13 @@ pub struct Part {
     pub end: i64,
 }
 
+impl Part {
+    /// Whether it is the first of its visit: no call was sent before it.
+    pub fn is_new(&self) -> bool {
+        self.group % KINDS == 0
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// The part of this index.

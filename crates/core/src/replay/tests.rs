@@ -21,7 +21,7 @@ pub(super) fn visits(times: &[(i64, i64)]) -> Visits {
     }
 }
 
-fn grid() -> Grid {
+pub(super) fn grid() -> Grid {
     Grid::new(0, 10 * MS, 500)
 }
 
@@ -529,36 +529,4 @@ fn what_a_section_lacks_does_not_exist_in_it() {
     );
     assert!(out.departure.iter().all(|&left| left < NEVER));
     assert_eq!((section.follows[0], section.visits.parent[1]), (-1, 0));
-}
-
-/// Ten visits are always inside, and each leaves after 20 ms.
-fn ten_inside() -> Capacity {
-    let times: Vec<(i64, i64)> = (0..1000).map(|i| (i * 2, i * 2 + 20)).collect();
-    let program = Program::of(&visits(&times));
-    Capacity::of(&program.parts, 0, 1.0, grid(), false)
-}
-
-#[test]
-fn visits_that_hardly_use_a_core_work_at_full_speed_until_all_cores_are_busy() {
-    let (mut fit, calm) = (ten_inside(), within(10, 190));
-    let number = fit.at_full_speed(0.1, &calm);
-    assert!((99.0..101.0).contains(&number), "{number}");
-    let shared = fit.works(&vec![1.0; 500])[500];
-    fit.serve_at_once(number);
-    let alone = fit.works(&vec![1.0; 500])[500];
-    assert!((1.9e6..2.1e6).contains(&shared), "{shared}");
-    assert!((19.9e6..20.1e6).contains(&alone), "{alone}");
-}
-
-#[test]
-fn visits_that_keep_a_core_busy_share_it() {
-    let calm = within(10, 190);
-    for used in [0.6, 1.0, f64::NAN, 0.0] {
-        assert_eq!(ten_inside().at_full_speed(used, &calm), 1.0);
-    }
-}
-
-/// These steps are calm.
-fn within(begin: usize, end: usize) -> Vec<bool> {
-    (0..500).map(|step| (begin..end).contains(&step)).collect()
 }
