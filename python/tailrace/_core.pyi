@@ -52,6 +52,17 @@ class LineCutter:
     def lines(self) -> int:
         """How many lines the last block had."""
 
+class LineHalves:
+    """Puts the names of requests into the lines of their ends (crates/core/src/lines/halves.rs)."""
+
+    def __init__(self) -> None: ...
+    def join(self, block: bytes) -> bytes:
+        """The lines of a block; each end of a request has its name. Blocks follow each other."""
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many ends got a name, and how many did not."""
+
 Taken = tuple[
     list[tuple[str, int]], int, int, bool, bool, list[tuple[int, int]], list[tuple[int, int]], LineTable | None
 ]

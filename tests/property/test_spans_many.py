@@ -31,6 +31,7 @@ ATTRIBUTES: tuple[tuple[str, Any], ...] = (
     *(("host.name", ""), ("ip", "10.0.0.3"), ("error", True), ("error", "false"), ("sampling.probability", 0.25)),
     *(("other", "x" * 50), ("http.route", None), ("url.path", ["/x"]), ("hostname", "h2"), ("span.kind", "Server")),
 )
+STATES = ("", "a=b,ot=p:8;th:c", "ot=th:x", "a=b, ot=r:10;p:2", "ot=p:63")
 WAITS = ("in queue", "HikariDataSource.getConnection")
 COUNTED = (
     "caller's span is missing: {}",
@@ -109,7 +110,7 @@ def otlp(random: Random, spans: list[dict[str, Any]]) -> dict[str, Any]:
             **{"traceId": one["trace"], "spanId": one["id"], "parentSpanId": one["parent"], "name": one["name"]},
             **{"kind": kind_in(random, one, one["kind"], "SPAN_KIND_SERVER", "SPAN_KIND_CLIENT")},
             **{"startTimeUnixNano": str(one["begin"]), "endTimeUnixNano": random.choice((one["end"], str(one["end"])))},
-            **{"attributes": pairs(one["attributes"]), "traceState": random.choice(("", "a=b,ot=p:8;th:c", "ot=th:x"))},
+            **{"attributes": pairs(one["attributes"]), "traceState": random.choice(STATES)},
             **{"status": random.choice(({}, {"code": 2}, {"code": "STATUS_CODE_ERROR"}))},
         }
         for one in spans

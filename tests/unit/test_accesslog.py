@@ -12,7 +12,7 @@ from tailrace import readers
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
 from tailrace.errors import InputError, UsageError
-from tailrace.readers import attempts
+from tailrace.readers import accesslog_rows, attempts
 from tailrace.readers.naming import Names, folded
 from tailrace.units import MILLISECOND, SECOND, parse_moment
 
@@ -349,3 +349,40 @@ def test_a_connection_on_which_no_request_came_is_no_slow_request(tmp_path: Path
         assert took == (took[0], requests)
         assert took[0] < 100 * MILLISECOND
         assert run.lost() == {f"{file.name}: connections on which no whole request came": left_out}
+
+
+def rails(second: float, tag: str, text: str) -> str:
+    return f"I, [2026-11-20T16:49:{second:09.6f} #22]  INFO -- : {tag}{text}\n"
+
+
+def begun(second: float, tag: str, path: str) -> str:
+    return rails(second, tag, f'Started GET "{path}" for ::1 at 2026-11-20 16:49:00 +0000')
+
+
+@pytest.mark.parametrize("run_min", [2, 10**6])
+def test_requests_of_rails_have_the_names_of_their_tags(
+    run_min: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tag names the requests of one process that overlap; without tags only one that is alone has a name."""
+    monkeypatch.setattr(accesslog_rows, "RUN_MIN", run_min)
+    done = "Completed 200 OK in 50ms (Views: 1.0ms)"
+    text = "".join(
+        begun(n, f"[a{n}] ", f"/items/{n}?x=1")
+        + begun(n + 0.01, f"[b{n}] ", "/page")
+        + rails(n + 0.051, f"[b{n}] ", "Completed 400 Bad Request in 40ms (Views: 1.0ms)")
+        + rails(n + 0.052, f"[a{n}] ", done)
+        for n in range(20)
+    )
+    alone = begun(30, "", "/alone") + rails(30.052, "", done)
+    together = begun(31, "", "/x") + begun(31.001, "", "/y") + rails(31.052, "", done) + rails(31.053, "", done)
+    (tmp_path / "rails.log").write_text(text + alone + together)
+    run = readers.read(f"web={tmp_path / 'rails.log'}")
+    counts = run.requests().group_by(pl.col("interaction", "status").cast(pl.String)).len().collect().rows()
+    assert sorted(counts, key=str) == [
+        ("GET /items/{id}", "ok", 20),
+        ("GET /page", "400", 20),
+        ("GET /{}", "ok", 1),
+        (None, "ok", 2),
+    ]
+    assert any("2 requests have no name" in note for note in run.manifest.notes)
+    assert run.lost() == {}

@@ -20,7 +20,7 @@ from spans_singly import framed, protobuf
 from tailrace import readers
 from tailrace.dataset import Dataset, Writer
 from tailrace.errors import InputError
-from tailrace.readers import assembly, spans_clocks, traces
+from tailrace.readers import assembly, spans, spans_clocks, traces
 from tailrace.readers.spills import Rows, Scratch
 from tailrace.units import MILLISECOND, parse_moment
 
@@ -268,6 +268,15 @@ def test_times_that_a_store_moved_and_traces_chosen_for_their_end_are_named(tmp_
     said = " ".join(readers.read(tmp_path / "both.jsonl").manifest.notes)
     assert "a sampler kept 50.000% of the traces" in said
     assert "findings scale" not in said
+
+
+@pytest.mark.parametrize(("state", "kept"), [("ot=th:c", 0.25), ("a=1,ot=p:2;r:10", 0.25), ("ot=p:63", None)])
+def test_the_share_of_older_samplers_is_read_as_that_of_newer_ones(
+    state: str, kept: float | None, tmp_path: Path
+) -> None:
+    run = readers.read(otlp(tmp_path / "a.json", [1, 2], state=state))
+    assert {server.kept for server in run.topology.servers} == {kept}
+    assert spans.kept_share(state, {}) == kept
 
 
 def test_shares_that_differ_scale_nothing(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(decode::decode, m)?)?;
     m.add_function(wrap_pyfunction!(export::export, m)?)?;
     m.add_class::<lines::LineCutter>()?;
+    m.add_class::<lines::LineHalves>()?;
     m.add_class::<stays::StayStore>()?;
     m.add_class::<stays::StayTables>()?;
     m.add_class::<stays::LineVisits>()?;

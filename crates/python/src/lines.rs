@@ -1,8 +1,11 @@
-//! `_core.LineCutter`: lines of text that have one of a few layouts in, their columns out as an Arrow stream.
+//! `_core.LineCutter`: lines of text that have one of a few layouts in, their columns out as an Arrow stream; and
+//! `_core.LineHalves`: the names of requests into the lines of their ends.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use tailrace_core::error::Error;
+use tailrace_core::lines::halves::Halves;
 use tailrace_core::lines::{Cutter, Plan};
 
 use crate::guard::detached;
@@ -52,5 +55,29 @@ impl LineCutter {
     /// The texts of a column, from this number on.
     fn texts(&self, column: &str, first: usize) -> Vec<String> {
         self.0.texts(column, first).to_vec()
+    }
+}
+
+#[pyclass]
+#[derive(Default)]
+pub struct LineHalves(Halves);
+
+#[pymethods]
+impl LineHalves {
+    #[new]
+    fn new() -> LineHalves {
+        LineHalves::default()
+    }
+
+    /// The lines of a block, with the names of requests in the lines of their ends.
+    fn join<'py>(&mut self, py: Python<'py>, block: &Bound<'py, PyBytes>) -> Bound<'py, PyBytes> {
+        let joined = self.0.join(block.as_bytes());
+        joined.map_or_else(|| block.clone(), |joined| PyBytes::new(py, &joined))
+    }
+
+    /// How many ends got a name, and how many did not.
+    #[getter]
+    fn counts(&self) -> (u64, u64) {
+        (self.0.named, self.0.nameless)
     }
 }

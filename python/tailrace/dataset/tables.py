@@ -59,7 +59,9 @@ def shape(path: Path) -> Shape:
 def unreadable(path: Path, error: BaseException) -> InputError:
     """The sentence for a library's error about a Parquet file."""
     found = str(error).removeprefix(f"{path}: ").partition("\n")[0]
-    return InputError(path, f"not a readable Parquet file ({found})", "it may be cut or damaged; make the run again")
+    return InputError(
+        path, f"not a readable Parquet file ({found})", "it may be cut or damaged; make it or copy it again"
+    )
 
 
 def write(rows: pl.DataFrame, path: Path) -> int:

@@ -20,7 +20,7 @@ from shlex import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace import units
+from tailrace import _core, units
 from tailrace.dataset import INFERRED
 from tailrace.errors import InputError
 from tailrace.readers import (
@@ -108,6 +108,8 @@ class _Log:
     """Some stamps are no whole milliseconds."""
     at_end: bool = False
     """Some stamps are those of the end of a request."""
+    nameless: int = 0
+    """Requests of which the name is in another line, which was not found."""
     balancer: Balancer = field(default_factory=Balancer)
     flags: Counter[str] = field(default_factory=Counter)
 
@@ -163,12 +165,15 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
     """The lines of one part; returns their form."""
     form = _form(source)
     # What reads the lines of a W3C log remembers their columns, so another one reads the examples.
-    layouts = _layouts(_form(source), source)
+    layouts, halves = _layouts(_form(source), source), _core.LineHalves()
     cutter = accesslog_rows.Cutter(accesslog_layout.plan(layouts), log.names) if layouts else None
     log.stays.local = log.stays.local or form.zoneless
     taker = _taker(log, form, layouts)
     first = 1
     for data, end in source.ends(found, _BLOCK):
+        if form.halves:
+            data = halves.join(data[:end])
+            end = len(data)
         # Other lines of a program are no damage.
         block = accesslog_rows.Block(data, end, _REQUEST if form.sparse else None)
         for part in accesslog_rows.parts(block, cutter):
@@ -181,6 +186,7 @@ def _read(source: Source, found: Found, log: _Log) -> Form:
             for number, text in lines:
                 _read_line(log, found, source, form, first + number, text)
         first += block.count
+    log.nameless += halves.counts[1]
     return form
 
 
@@ -188,7 +194,9 @@ def _taker(log: _Log, form: Form, layouts: Sequence[Layout]) -> Taker | None:
     """What takes the lines of these layouts in the engine."""
     if not layouts or layouts[0].software not in accesslog_taken.OF:
         return None
-    return Taker(log.server, layouts[0], at_end=form.at_end, local=log.stays.local)
+    return Taker(
+        log.server, layouts[0], at_end=form.at_end, local=log.stays.local, unasked=() if form.halves else UNASKED
+    )
 
 
 def _form(source: Source) -> Form:
@@ -203,7 +211,10 @@ def _form(source: Source) -> Form:
 def _layouts(form: Form, source: Source) -> list[Layout]:
     if form.layout is None:
         return []
-    lines = (text_head(source.head()) or "").split("\n")[: _EXAMINED_SPARSE if form.sparse else _EXAMINED]
+    head = text_head(source.head()) or ""
+    if form.halves:
+        head = _core.LineHalves().join(head.encode()).decode(errors="replace")
+    lines = head.split("\n")[: _EXAMINED_SPARSE if form.sparse else _EXAMINED]
     layouts = accesslog_layout.of_lines((line.rstrip("\r") for line in lines if form.parse(line)), form.layout)
     # The columns of one table mean the same in all rows.
     return [one for one in layouts if (one.software, one.scales) == (layouts[0].software, layouts[0].scales)]
@@ -216,7 +227,7 @@ def _read_line(log: _Log, found: Found, source: Source, form: Form, number: int,
             found.damaged(source.path.name, number)
     elif line.duration_ns is None:
         log.untimed += 1
-    elif line.method in ("", "-") and line.status in UNASKED:
+    elif not form.halves and line.method in ("", "-") and line.status in UNASKED:
         log.unasked += 1
     else:
         found.lose(f"calls of a request beyond its first {accesslog_lines.UPSTREAMS_MAX}", line.further)
@@ -277,7 +288,7 @@ def _add_columns(log: _Log, part: Cut, form: Form, layout: Layout) -> bool:
     except UnusualError:
         return False
     ended = rows.ended
-    if not rows.asked.all() and (~rows.asked & (ended.status.each_number(_is_unasked) == 1)).any():
+    if not form.halves and not rows.asked.all() and (~rows.asked & (ended.status.each_number(_is_unasked) == 1)).any():
         return False
     address = ended.address.renamed(log.server, f"{log.server} (upstream)")
     called = ended.took >= 0
@@ -374,6 +385,11 @@ def _notes(log: _Log, form: Form, source: Source) -> list[str]:
     if form.zoneless:
         said.append("its times have no time zone and are taken as UTC")
     said += log.stays.about_connecting("connecting to a server behind took")
+    if log.nameless:
+        said.append(
+            f'{log.nameless} requests have no name: no line with "Started" is theirs alone; a tag tells the lines of '
+            "each request (config.log_tags = [:request_id])"
+        )
     said += [f"{_FLAGS[flag]}: {count} times" for flag, count in log.flags.most_common() if count]
     said += log.balancer.notes()
     said.append("connection attempts that were lost before this server are not in its log; a packet capture shows them")

@@ -88,6 +88,9 @@ class Form:
     """Whether the lines still have the fields that the layouts were made for."""
     software: str = ""
     """The only program that writes such lines; empty: several do."""
+    halves: bool = False
+    """A request has its name in a line at its begin, and the rest in one at its end. So each of the latter is of a
+    request, with or without a name."""
 
 
 def _combined(line: str) -> Line | None:

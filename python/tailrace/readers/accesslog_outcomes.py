@@ -251,7 +251,7 @@ def _milliseconds(rows: Cut, scales: Mapping[str, int]) -> Ints:
 
 
 def _of_program(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
-    """Lines of uWSGI, lograge and PHP-FPM."""
+    """Lines of uWSGI and PHP-FPM."""
     check((duration < BELIEVED_MAX_NS).all())
     rows.text("method").check_each(is_programs_method)
     return _alone(_codes(rows))
@@ -259,6 +259,10 @@ def _of_program(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcome
 
 def is_programs_method(text: str | None) -> bool:
     return _METHOD.fullmatch(text or "") is not None
+
+
+def is_method_or_none(text: str | None) -> bool:
+    return text is None or is_programs_method(text)
 
 
 def _of_uwsgi(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
@@ -269,11 +273,10 @@ def _of_uwsgi(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
 
 
 def _of_rails(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:
-    """Rails itself names no request in the line that has its duration."""
-    if not rows.has("method"):
-        check((duration < BELIEVED_MAX_NS).all())
-        return _alone(_codes(rows))
-    return _of_program(rows, duration, scales)
+    """The line of an end has no name if that of its begin was not found."""
+    check((duration < BELIEVED_MAX_NS).all())
+    rows.text("method").check_each(is_method_or_none)
+    return _alone(_codes(rows))
 
 
 def _of_php(rows: Cut, duration: Ints, scales: Mapping[str, int]) -> Outcomes:

@@ -17,7 +17,7 @@ _UWSGI = re.compile(
 )
 _SCALES = {"msecs": units.MILLISECOND, "micros": units.MICROSECOND}
 _STAMP = re.compile(r"(\D*)(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3,6})")
-_COMPLETED = re.compile(r"[^=]* Completed \d{3} [^=]* in [\d.]+ms")
+_COMPLETED = re.compile(r'[^="]* (Started [A-Z]+ "[^"]*" )?Completed \d{3} [^="]* in [\d.]+ms')
 _METHOD = re.compile(r"[^=]* method=([A-Z]+)(?= )")
 _PAIR = re.compile(r" (\w+)=([^\s=]*)(?= |$)")
 _OF_LOGRAGE = {"path": "uri", "status": "status", "duration": "duration"}
@@ -59,7 +59,7 @@ def uwsgi(line: str) -> Layout | None:
 
 
 def rails(line: str) -> Layout | None:
-    """A line of Rails itself, or one of lograge."""
+    """A line of Rails itself, perhaps with the name of its request, or one of lograge."""
     stamp = _STAMP.match(line)
     if stamp is None:
         return None
@@ -67,7 +67,13 @@ def rails(line: str) -> Layout | None:
     layout.text(stamp[1])
     layout.field("iso_local", "", "iso", most=len(stamp[2]))
     layout.field("until", "", most=300)
-    if _COMPLETED.match(line, stamp.end()):
+    if completed := _COMPLETED.match(line, stamp.end()):
+        if completed[1]:
+            layout.text("Started ")
+            layout.value("method", " ", 20)
+            layout.text(' "')
+            layout.value("uri", '"', 4000)
+            layout.text('" ')
         for literal, column, stop in (("Completed ", "status", " "), (" ", None, ""), ("in ", "duration", "m")):
             layout.text(literal)
             if column is None:

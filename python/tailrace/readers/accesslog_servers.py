@@ -4,6 +4,7 @@
 #Fields: date time cs-method cs-uri-stem sc-status time-taken                                       IIS: milliseconds
 2026-11-20 16:49:00 GET /x 200 1203                                                                 CloudFront: seconds
 [pid: 22|app: 0|req: 1/2] 10.0.0.9 () {…} [Fri Nov 20 16:49:00 2026] GET /x => generated 5 bytes in 12 msecs …
+I, [2026-11-20T16:49:00.111000 #22]  INFO -- : [id] Started GET "/x" for 10.0.0.9 at 2026-11-20 16:49:00 +0000   Rails
 I, [2026-11-20T16:49:00.123456 #22]  INFO -- : [id] Completed 200 OK in 12ms (Views: 1.0ms | ActiveRecord: 2.0ms)
 method=GET path=/x format=html status=200 duration=12.34 view=1.0 db=2.0                            lograge
 10.0.0.9 -  20/Nov/2026:16:49:00 +0000 "GET /index.php" 200 /var/www/index.php 12.345 2048 0.00%    PHP-FPM
@@ -30,7 +31,11 @@ _UWSGI = re.compile(
     r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] "
     r"([A-Z]{3,20}) (\S{0,4000}) => generated (\d{1,18}) bytes in (\d{1,9}) (msecs|micros)(?: \([^)]{0,40} (\d{3})\))?"
 )
-_RAILS = re.compile(rf"{_STAMP}\S{{0,10}}.{{0,300}}?Completed (\d{{3}}) .{{0,60}}? in (\d{{1,9}}(?:\.\d{{1,9}})?)ms")
+_RAILS = re.compile(
+    rf"{_STAMP}\S{{0,10}}.{{0,300}}?(?:Started ([A-Z]{{3,20}}) \"([^\"]{{0,4000}})\" )?"
+    r"Completed (\d{3}) .{0,60}? in (\d{1,9}(?:\.\d{1,9})?)ms"
+)
+"""The engine puts the name before the word (crates/core/src/lines/halves.rs)."""
 _LOGRAGE = re.compile(
     _STAMP + r"(?=.{0,300}?\bmethod=([A-Z]{3,20})\b)(?=.{0,3000}?\bpath=(\S{1,2000}))"
     r"(?=.{0,3000}?\bstatus=(\d{3})\b).{0,5000}?\bduration=(\d{1,9}(?:\.\d{1,9})?)"
@@ -105,8 +110,8 @@ def _uwsgi(line: str) -> Line | None:
 def _rails(line: str) -> Line | None:
     match = _RAILS.search(line)
     if match:
-        end, took, status = moment(match[1]), number(match[3]), status_of(match[2])
-        method = target = ""
+        end, took, status = moment(match[1]), number(match[5]), status_of(match[4])
+        method, target = match[2] or "", match[3] or ""
     elif match := _LOGRAGE.search(line):
         end, took, status = moment(match[1]), number(match[5]), status_of(match[4])
         method, target = match[2], match[3]
@@ -144,6 +149,6 @@ def _netty(line: str) -> Line | None:
 FORMS = (
     Form(_netty, at_end=True, sparse=True),
     Form(_uwsgi, at_end=False, zoneless=True, sparse=True, layout=accesslog_programs.uwsgi, software="uwsgi"),
-    Form(_rails, at_end=True, zoneless=True, sparse=True, layout=accesslog_programs.rails),
+    Form(_rails, at_end=True, zoneless=True, sparse=True, layout=accesslog_programs.rails, halves=True),
     Form(_php, at_end=False, layout=accesslog_programs.php, software="php-fpm"),
 )

@@ -19,6 +19,7 @@ from tailrace.readers.accesslog_outcomes import (
     BELIEVED_MAX_NS,
     CADDYS_MAX_NS,
     is_code,
+    is_method_or_none,
     is_of_flags,
     is_printable,
     is_programs_method,
@@ -65,7 +66,7 @@ OF = {
         longest=BELIEVED_MAX_NS,
         most=10**9,
     ),
-    "rails": _Program(is_usual_method=is_programs_method, needed=("duration",), parts=1000, longest=BELIEVED_MAX_NS),
+    "rails": _Program(is_usual_method=is_method_or_none, needed=("duration",), parts=1000, longest=BELIEVED_MAX_NS),
     "caddy": _Program(
         status=or_abandoned,
         is_usual_method=is_printable,
@@ -99,7 +100,11 @@ class Taken:
 class Taker:
     """Takes the lines of one file."""
 
-    def __init__(self, server: str, layout: Layout, *, at_end: bool, local: bool) -> None:
+    def __init__(
+        self, server: str, layout: Layout, *, at_end: bool, local: bool, unasked: tuple[str, ...] = UNASKED
+    ) -> None:
+        self._unasked = unasked
+        """Statuses of lines without a method that are of no request."""
         self._server, self._program = server, OF[layout.software]
         self.at_end = at_end = at_end and not SOFTWARE[layout.software].at_begin
         """Stamps are those of the end of a request."""
@@ -150,7 +155,7 @@ class Taker:
             self._visits.mean(column, number, meaning)
             if column == "address":
                 self._servers[meaning] = text
-            if column == "status" and text in UNASKED:
+            if column == "status" and text in self._unasked:
                 self._visits.unasked(meaning)
         return True
 

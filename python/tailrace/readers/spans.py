@@ -134,14 +134,28 @@ def _waits_for(name: str, kind: Kind) -> Waits:
     return "connection" if kind in ("", "client") and name.endswith(tuple(map(str.lower, _CONNECTION))) else ""
 
 
-_THRESHOLD = re.compile(r"(?:^|,)\s*ot=(?:[^,]*;)?th:([0-9a-f]{1,14})(?:;|,|$)")
+_OURS = re.compile(r"(?:^|,)\s*ot=([^,]*)")
+_SHARE = re.compile(r"[0-9a-f]{1,14}")
+_EXPONENT = re.compile(r"[0-9]{1,2}")
+_NO_EXPONENT = 63
+"""It stands for a trace that represents no other, so it has no share."""
 
 
 def kept_share(state: str, values: Values) -> float | None:
-    """The probability in a trace state, where OpenTelemetry writes the share of traces that were dropped, in 56 bits;
-    else that in the attributes."""
-    match = _THRESHOLD.search(state)
-    return 1 - int(match[1].ljust(14, "0"), 16) / 2**56 if match else number(values.get("sampling.probability"))
+    """The probability in a trace state; else that in the attributes."""
+    share = _share_in_state(state)
+    return number(values.get("sampling.probability")) if share is None else share
+
+
+def _share_in_state(state: str) -> float | None:
+    """OpenTelemetry writes the share of traces that were dropped, in 56 bits: `ot=th:8` is a half. Older samplers wrote
+    the exponent of a power of a half: `ot=p:2` is a quarter."""
+    ours = _OURS.search(state)
+    told = dict(part.split(":", 1) for part in ours[1].split(";") if ":" in part) if ours else {}
+    if "th" in told:
+        return 1 - int(told["th"].ljust(14, "0"), 16) / 2**56 if _SHARE.fullmatch(told["th"]) else None
+    exponent = int(told["p"]) if _EXPONENT.fullmatch(told.get("p", "")) else _NO_EXPONENT
+    return 0.5**exponent if exponent < _NO_EXPONENT else None
 
 
 def _first(values: Values, *keys: str) -> str | None:

@@ -12,6 +12,9 @@ requests │      ┃█▆▅                 sharp: nearly none are below the 
          └──────┸──────────▶         shared by the interactions, and not a floor of any part of the requests
                 X
 ```
+A sampler may also keep a random share of the fast ones (a policy beside that for slow ones). Then the edge is above
+them, as the mode of requests that lost a packet is; but these have a part that lasts as long as the delay.
+
 A program that always waits for X has such an edge as well. There, the longest call of each request or the rest of the
 request lasts at least as long as their share of X. In traces that were cut off, either part may be short, and only
 their sum has an edge. Requests without calls do not distinguish the two, so they prove nothing.
@@ -29,6 +32,7 @@ from numpy.typing import NDArray
 
 from tailrace.readers.spans_columns import Numbers
 from tailrace.readers.spills import Table
+from tailrace.units import MILLISECOND
 
 if TYPE_CHECKING:
     from tailrace._core import FoundVisits
@@ -53,6 +57,16 @@ _BROAD = 1.2
 _FLOOR, _LOW = 0.7, 0.02
 """The low quantiles of both parts of the requests together are at most so many times the edge; in a program that
 waits for X, they are X."""
+_STEP_BESIDE = 8
+"""Beside a random share, so many times as many are just above the edge as just below: one in eight of them at most
+would be there without the sampler. A sampler that keeps a share of 5 % makes the step 20 times, less the slope."""
+_SINGLE = 900 * MILLISECOND
+"""Near the edge there are requests of which neither part has most of the edge (`_FLOOR`) or lasts so long. A lost
+packet, a stop or a timeout is in one part as a whole, and a connection that lost a packet waits for a second (RFC 6298,
+section 2.1), less what clocks are wrong by."""
+_SPREAD, _SPREAD_LEAST = 3, 10
+"""They are so many times those just below the edge, and so many: without a sampler, about as many would be just above
+it as just below, whatever else made requests slow."""
 _COLUMNS = np.dtype([("took", "i8"), ("longest", "i8"), ("interaction", "u4"), ("server", "u4")])
 
 
@@ -110,10 +124,35 @@ def edge(took: Numbers, longest: Numbers, kind: NDArray[np.uint64]) -> Edge | No
     often = np.flatnonzero(count >= _LEAST_OF_EACH)
     if len(took) < _LEAST or len(often) < _KINDS:
         return None
-    at = _steepest(np.sort(took))
-    if at is None or not all(_has_edge(took[number == each], longest[number == each], at) for each in often):
-        return None
-    return Edge(at, int((took < at).sum()), len(took))
+    in_order = np.sort(took)
+    at = _steepest(in_order)
+    if at is not None and all(_has_edge(took[number == each], longest[number == each], at) for each in often):
+        return Edge(at, int((took < at).sum()), len(took))
+    for beyond in (False, True):
+        at = _steepest(in_order, _STEP_BESIDE, beyond_strays=beyond)
+        if at is not None and _beside_a_share(took, longest, number, at):
+            return Edge(at, int((took < at).sum()), len(took))
+    return None
+
+
+def _beside_a_share(took: Numbers, longest: Numbers, number: NDArray[np.intp], at: int) -> bool:
+    """Whether all requests from the edge on were kept, and a random share of the others: those from the edge on have
+    the shape of a set that was cut off, and no single delay made them so long."""
+    slow = took >= at
+    of_each = np.bincount(number[slow])
+    often = np.flatnonzero(of_each >= _LEAST_OF_EACH)
+    if len(often) < _KINDS:
+        return False
+    for each in often:
+        own, calls = took[number == each], longest[number == each]
+        below = int(((own >= at / _NEAR) & (own < at)).sum())
+        near = (own >= at) & (own < at * _NEAR)
+        largest = np.maximum(calls, own - calls)[near & (calls > 0)]
+        if near.sum() < _STEP_BESIDE * below or not _has_edge(own[own >= at], calls[own >= at], at):
+            return False
+        if (largest <= min(_FLOOR * at, _SINGLE)).sum() < max(_SPREAD_LEAST, _SPREAD * below):
+            return False
+    return True
 
 
 def edge_alone(took: Numbers, kind: NDArray[np.uint64]) -> Edge | None:
@@ -128,18 +167,23 @@ def edge_alone(took: Numbers, kind: NDArray[np.uint64]) -> Edge | None:
     return Edge(at, int((took < at).sum()), len(took))
 
 
-def _steepest(took: Numbers) -> int | None:
-    """The edge of sorted durations: one of the first, with the fewest just below and the most just above it; None if
-    there is no such edge."""
-    first = took[: int(_STRAYS * len(took)) + 1]
+def _steepest(took: Numbers, step: int = _STEP, *, beyond_strays: bool = False) -> int | None:
+    """The edge of sorted durations: one of the first, or of the others, with the fewest just below and the most just
+    above it; None if there is no such edge."""
+    strays = int(_STRAYS * len(took)) + 1
+    first = took[strays:] if beyond_strays else took[:strays]
+    if not len(first):
+        return None
     from_here = np.searchsorted(took, first)
     below = from_here - np.searchsorted(took, first / _NEAR)
     above = np.searchsorted(took, first * _NEAR) - from_here
     further = np.searchsorted(took, first * _NEAR**2) - from_here - above
-    best = int((above - _STEP * below).argmax())
+    best = int((above - step * below).argmax())
+    if best == len(first) - 1 and not beyond_strays:
+        return None  # More of them are below the edge.
     at = int(first[best])
     here = slice(int(from_here[best]), int(from_here[best] + above[best]))
-    sharp = above[best] >= max(_NEAR_LEAST, _STEP * int(below[best]), _DENSEST * int(further[best]))
+    sharp = above[best] >= max(_NEAR_LEAST, step * int(below[best]), _DENSEST * int(further[best]))
     return at if at > 0 and sharp and len(np.unique(took[here])) >= _DIFFERENT else None
 
 

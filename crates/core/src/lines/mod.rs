@@ -9,6 +9,7 @@
 //! all layouts in anything is left out. The caller reads it in another, slower way, so a layout may be strict.
 
 mod fields;
+pub mod halves;
 mod moments;
 mod sheet;
 mod texts;

@@ -347,20 +347,63 @@ fn kept(span: &Draft<'_>, values: &Attributes<'_>) -> Option<f64> {
 }
 
 /// The probability in a trace state, where OpenTelemetry writes the share of traces that were dropped, in 56 bits:
-/// `ot=th:8` is a half.
+/// `ot=th:8` is a half. Older samplers wrote the exponent of a power of a half: `ot=p:2` is a quarter.
 fn share_in_state(state: &[u8]) -> Option<f64> {
     let state = std::str::from_utf8(state).ok()?;
     let ours = state
         .split(',')
         .find_map(|part| part.trim_start().strip_prefix("ot="))?;
-    let threshold = ours
-        .split(';')
-        .rev()
-        .find_map(|part| part.strip_prefix("th:"))?;
+    let value = |key| {
+        ours.split(';')
+            .rev()
+            .find_map(|part| part.strip_prefix(key))
+    };
+    value("th:").map_or_else(|| share_of_exponent(value("p:")?), share_of_threshold)
+}
+
+fn share_of_threshold(threshold: &str) -> Option<f64> {
     let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if !(1..=14).contains(&threshold.len()) || !threshold.bytes().all(digit) {
         return None;
     }
     let dropped = u64::from_str_radix(&format!("{threshold:0<14}"), 16).ok()?;
     Some(1.0 - dropped as f64 / (1_u64 << 56) as f64)
+}
+
+/// The share of an exponent of at most 62. 63 stands for a trace that represents no other, so it has no share.
+fn share_of_exponent(exponent: &str) -> Option<f64> {
+    let digits =
+        (1..=2).contains(&exponent.len()) && exponent.bytes().all(|byte| byte.is_ascii_digit());
+    let exponent = exponent
+        .parse::<u8>()
+        .ok()
+        .filter(|&exponent| digits && exponent <= 62)?;
+    Some(0.5_f64.powi(exponent.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share_in_state;
+
+    #[test]
+    fn a_trace_state_has_the_share_as_a_threshold_or_as_an_exponent() {
+        for (state, share) in [
+            ("ot=th:c", Some(0.25)),
+            ("a=1, ot=r:10;th:8", Some(0.5)),
+            ("ot=p:8;th:c", Some(0.25)),
+            ("a=1,ot=p:2;r:10", Some(0.25)),
+            ("ot=r:10;p:0", Some(1.0)),
+            ("ot=p:62", Some(1.0 / (1_u64 << 62) as f64)),
+            ("ot=p:63", None),
+            ("ot=p:x", None),
+            ("ot=p:+2", None),
+            ("ot=p:", None),
+            ("ot=p:2;th:x", None),
+            ("p:2", None),
+            ("xot=p:2", None),
+            ("", None),
+        ] {
+            assert_eq!(share_in_state(state.as_bytes()), share, "{state}");
+        }
+    }
 }

@@ -256,6 +256,20 @@ mod tests {
         assert_eq!(kind(1, b"", b"+PONG\r\n"), None);
     }
 
+    /// Number, protocol 0, length, unit, function, address or length, and values (MODBUS Messaging on TCP/IP, V1.0b).
+    #[test]
+    fn modbus_is_no_frame_of_http2() {
+        for number in 0..=u16::MAX {
+            let [high, low] = number.to_be_bytes();
+            for address in [0, 1, 2] {
+                let ask = [high, low, 0, 0, 0, 6, 1, 3, address, 0, 0, 10];
+                let answer = [high, low, 0, 0, 0, 7, 1, 3, 4, 0, 1, 0, 2];
+                assert_eq!(kind(502, &ask, &answer), None);
+                assert_eq!(kind(502, &[ask, ask].concat(), &answer), None);
+            }
+        }
+    }
+
     #[test]
     fn a_port_alone_says_nothing() {
         for port in [80, 8080, 9000, 3306, 4000] {

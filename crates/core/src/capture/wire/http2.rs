@@ -507,7 +507,7 @@ fn request_here(bytes: &[u8]) -> bool {
 pub(super) fn client_sign(first: &[u8]) -> Sign {
     match begins_connection(first) {
         true => Sign::Certain,
-        false if frame::are_frames(first, &frame::RESPONSES) => Sign::Likely,
+        false if frame::are_frames(first, Side::Client) => Sign::Likely,
         false => Sign::None,
     }
 }
@@ -516,7 +516,7 @@ pub(super) fn server_sign(first: &[u8]) -> Sign {
     if frame::begins_server(first) {
         return Sign::Certain;
     }
-    match frame::are_frames(first, &frame::REQUESTS) {
+    match frame::are_frames(first, Side::Server) {
         true => Sign::Likely,
         false => Sign::None,
     }

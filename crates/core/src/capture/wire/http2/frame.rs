@@ -1,6 +1,7 @@
 //! Frames of HTTP/2 (RFC 9113, section 4.1 and 6): nine bytes of header, and a payload.
 
 use super::super::framing::Packet;
+use super::super::Side;
 use serde::{Deserialize, Serialize};
 
 pub const HEADER_LEN: usize = 9;
@@ -102,8 +103,17 @@ pub fn begins(bytes: &[u8]) -> Option<Head> {
 }
 
 /// Whether these first bytes of a side are frames, among them HEADERS, DATA or SETTINGS, one behind the other to the
-/// end. `refused` are the first bytes of the other side's header blocks.
-pub fn are_frames(mut bytes: &[u8], refused: &[u8]) -> bool {
+/// end.
+///
+/// The header of one DATA frame is mostly zeros, as those of other protocols are: Modbus has a number, which is often
+/// small, three zeros and a length. So a client's DATA tells only if another frame follows; and a client sends fields
+/// and data on streams with odd numbers alone (section 5.1.1).
+pub fn are_frames(mut bytes: &[u8], side: Side) -> bool {
+    // First bytes of the header blocks of the other side.
+    let refused = match side {
+        Side::Client => &RESPONSES[..],
+        Side::Server => &REQUESTS[..],
+    };
     let mut telling = false;
     while let Some(head) = begins(bytes) {
         let priority = if head.is(WITH_PRIORITY) { 5 } else { 0 };
@@ -113,9 +123,14 @@ pub fn are_frames(mut bytes: &[u8], refused: &[u8]) -> bool {
                 return false;
             }
         }
-        telling |= matches!(head.kind, DATA | HEADERS | SETTINGS);
+        let fields = matches!(head.kind, DATA | HEADERS | CONTINUATION);
+        if side == Side::Client && fields && head.stream % 2 == 0 {
+            return false;
+        }
         let end = HEADER_LEN + head.len as usize;
         bytes = bytes.get(end..).unwrap_or(&[]);
+        let alone = head.kind == DATA && side == Side::Client && bytes.len() < HEADER_LEN;
+        telling |= matches!(head.kind, DATA | HEADERS | SETTINGS) && !alone;
     }
     telling && bytes.len() < HEADER_LEN
 }
@@ -169,20 +184,20 @@ mod tests {
     #[test]
     fn a_frame_is_recognised_by_its_shape() {
         let settings = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64";
-        assert!(are_frames(settings, &[]) && begins_server(settings));
+        assert!(are_frames(settings, Side::Server) && begins_server(settings));
         assert!(
             !begins_server(b"\x4a\0\0\0\x0a5.5.5-10.11"),
             "a greeting of MySQL"
         );
         let ping: &[u8] = b"\0\0\x08\x06\0\0\0\0\0abcdefgh";
-        assert!(!are_frames(ping, &[]), "alone, it says too little");
-        assert!(are_frames(&[ping, settings].concat(), &[]));
+        assert!(!are_frames(ping, Side::Client), "alone, it says too little");
+        assert!(are_frames(&[ping, settings].concat(), Side::Client));
         assert!(!are_frames(
             &[settings, &b"GET / HTTP/1.1\r\n"[..]].concat(),
-            &[]
+            Side::Client
         ));
         let request = b"\0\0\x02\x01\x05\0\0\0\x01\x82\x84";
-        assert!(are_frames(request, &RESPONSES) && !are_frames(request, &REQUESTS));
+        assert!(are_frames(request, Side::Client) && !are_frames(request, Side::Server));
         for other in [
             &b"\0\0\x05\x04\0\0\0\0\0"[..],
             b"\x12\0\0\0\x17\x01\0\0\0",
@@ -191,5 +206,18 @@ mod tests {
             assert_eq!(begins(other), None);
         }
         assert_eq!(payload_len(b"PRI * HTTP"), None);
+    }
+
+    #[test]
+    fn the_header_of_one_frame_of_data_says_too_little_about_a_client() {
+        let data = b"\0\0\x02\0\0\0\0\0\x05ab";
+        let last = b"\0\0\0\0\x01\0\0\0\x05";
+        assert!(!are_frames(data, Side::Client) && are_frames(data, Side::Server));
+        assert!(are_frames(&[&data[..], last].concat(), Side::Client));
+        let even = b"\0\0\x02\x01\x05\0\0\0\x06\x82\x84";
+        assert!(
+            !are_frames(even, Side::Client),
+            "only servers have even streams"
+        );
     }
 }
