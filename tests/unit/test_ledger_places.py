@@ -460,9 +460,9 @@ def test_memory_that_took_nothing_is_not_charged(server: str, usual: float) -> N
     assert shares(memory).get("memory", 0.0) <= 0.05
 
 
-def blocked_on_a_disk(faults: float) -> Any:
+def blocked_on_a_disk(faults: float, usual: float = 0.2) -> Any:
     waits = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_iowait", 0.01, (4.0, 4.6, 0.95))
-    return waits.sample("app", "major_faults", 0.2, (4.0, 4.6, faults))
+    return waits.sample("app", "major_faults", usual, (4.0, 4.6, faults))
 
 
 def test_a_wait_for_pages_that_are_read_back_is_charged_to_memory() -> None:
@@ -470,8 +470,9 @@ def test_a_wait_for_pages_that_are_read_back_is_charged_to_memory() -> None:
     assert found["memory"] >= 0.9
 
 
-def test_a_wait_for_a_disk_with_hardly_a_major_fault_is_not_charged_to_memory() -> None:
-    found = shares(blocked_on_a_disk(1.0))
+@pytest.mark.parametrize(("faults", "usual"), [(1.0, 0.2), (44.0, 40.0)], ids=["hardly any", "as usual"])
+def test_a_wait_for_a_disk_without_more_major_faults_is_not_charged_to_memory(faults: float, usual: float) -> None:
+    found = shares(blocked_on_a_disk(faults, usual))
     assert "memory" not in found
     assert found["log-flush or writeback"] >= 0.9
 

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.cause import Explained
-from tailrace.diagnosis.constants import FEW, MOSTLY, NEARLY_ALL
+from tailrace.diagnosis.constants import FEW, MOSTLY, NEARLY
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import UNKNOWN, Accounted, Slowest
 from tailrace.diagnosis.losses import Losses
@@ -121,7 +121,7 @@ def _overtaken(view: View, server: str, last_sent: int, first_end: int) -> bool:
         pl.col("server").cast(pl.String) == server, pl.col("arrival") > last_sent, pl.col("arrival") < first_end
     )
     number, left = came.select(pl.len(), (pl.col("departure") < first_end).sum()).collect().row(0)
-    return bool(left >= max(FEW, NEARLY_ALL * number))
+    return bool(left >= max(FEW, NEARLY * number))
 
 
 def first_bytes(view: View, rows: pl.DataFrame) -> Times:

@@ -4,7 +4,7 @@ from tailrace.units import MILLISECOND
 
 MOSTLY = 0.5
 """Most of a time or of a number is at least a half of it."""
-NEARLY_ALL = 0.9
+NEARLY = 0.9
 """Nearly all are nine of ten: a tenth may be so for another reason."""
 HARDLY_ANY = 0.1
 """Hardly any are one of ten."""

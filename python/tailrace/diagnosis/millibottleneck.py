@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import sampling, settle
-from tailrace.diagnosis.constants import ERROR, MANY, NEARLY_ALL
+from tailrace.diagnosis.constants import ERROR, MANY, NEARLY
 from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times, every
@@ -161,7 +161,7 @@ def _run_of(share_of_usual: NDArray[np.float64]) -> int | None:
         if i > last + 2:
             break
         # With the limit of a collapse, a server that works just there would enter and leave the stall by chance.
-        if i > last and part < NEARLY_ALL:
+        if i > last and part < NEARLY:
             last = i
     return last
 
@@ -171,7 +171,7 @@ def _edge(view: View, origin: str, last: int, step: int, usual: float) -> int:
     fine = max(step // 10, 5 * MILLISECOND)
     edges = np.arange(last, last + 2 * step + fine, fine, dtype=np.int64)
     answers = np.convolve(view.stays[origin].departed(edges), np.ones(3) / 3, mode="same")
-    resumed = np.flatnonzero(answers >= NEARLY_ALL * usual * fine / SECOND)
+    resumed = np.flatnonzero(answers >= NEARLY * usual * fine / SECOND)
     later = resumed[resumed * fine >= step // 2]
     return int(edges[int(later[0])]) if len(later) else last + step
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import FEW, MANY, NEARLY_ALL
+from tailrace.diagnosis.constants import FEW, MANY, NEARLY
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, length, spans, without
@@ -197,7 +197,7 @@ def _always_slow(view: View, slow: pl.DataFrame, threshold: int) -> NDArray[np.b
     shares = known.group_by("interaction").agg(
         (pl.col("response_ns") >= threshold).mean().alias("slow"), requests=pl.len()
     )
-    always = shares.filter(pl.col("slow") >= NEARLY_ALL, pl.col("requests") >= FEW)
+    always = shares.filter(pl.col("slow") >= NEARLY, pl.col("requests") >= FEW)
     if len(always) == len(shares):  # Everything in this system is slow.
         return np.zeros(len(slow), dtype=bool)
     return slow["interaction"].is_in(always["interaction"].implode()).fill_null(value=False).to_numpy()

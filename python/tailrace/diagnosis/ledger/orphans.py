@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tailrace._core import rejoined
-from tailrace.diagnosis.constants import NEARLY_ALL
+from tailrace.diagnosis.constants import NEARLY
 from tailrace.diagnosis.queues import Times
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def _with_one_call(recorded: Recorded, caller: int, parents: Times) -> Times:
     made = np.bincount(parents[parents >= 0], minlength=len(recorded.server))[here]
     kinds, kind = np.unique(recorded.group[here], return_inverse=True)
     one, all_ = np.bincount(kind, made == 1, len(kinds)), np.bincount(kind, minlength=len(kinds))
-    return here[(one >= NEARLY_ALL * all_)[kind] & (made <= 1)]
+    return here[(one >= NEARLY * all_)[kind] & (made <= 1)]

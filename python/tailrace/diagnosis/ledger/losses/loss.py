@@ -22,6 +22,8 @@ from tailrace.units import SECOND
 
 WITHHELD = 0.2
 """A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
+USUAL_TIMES = 2.0
+"""A count is higher than usual if it is at least twice its mean in calm time: counts of rare events vary that much."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Seen:
 
     def unusual(self, counts: Series, least_per_second: float) -> float:
         """Return the value from which a count is high and higher than usual."""
-        return max(self.slow.usual(counts), least_per_second * counts.interval_ns / SECOND)
+        return max(USUAL_TIMES * self.slow.usual(counts), least_per_second * counts.interval_ns / SECOND)
 
     def recorded(self, server: str, *kinds: str) -> Loss | None:
         """Return the events at the server. If there are none, use those of a place that the topology does not know."""
