@@ -420,7 +420,7 @@ class Replay:
     Columns are objects with a buffer (NumPy arrays). Of `visits`: int64 parent (-1: none), sent, arrival, start,
     departure, ready and follows; uint32 server, group, pool, held and choice (the largest number: none); uint64
     bytes; uint8 may_drop. Of `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8
-    may_turn. Times are nanoseconds.
+    may_turn and loops (it is known to be an event loop). Times are nanoseconds.
     ValueError: columns that do not fit together.
     """
 
@@ -456,9 +456,8 @@ class Replay:
     def accept_above(self, server: int, share: float) -> None:
         """Let this server accept nothing with less than this share of its speed."""
 
-    def take_turns(self, servers: list[int]) -> None:
-        """Measure the works of those of these servers that may be event loops, and whose visits leave in order, as
-        served in turn."""
+    def take_turns(self) -> None:
+        """Measure the works of servers that may be event loops, and whose visits leave in order, as served in turn."""
 
     def excess(
         self, server: int, prior: object, calm: object, spans: list[tuple[int, int]]

@@ -24,7 +24,7 @@ def pairs(servers: int = 1) -> Replay:
     columns |= {name: np.zeros(size, np.uint32) for name in ("server", "group")}
     columns |= {name: np.full(size, NONE, np.uint32) for name in ("pool", "held", "choice")}
     limits: dict[str, np.ndarray] = {name: np.zeros(servers, np.uint32) for name in ("workers", "accept", "inside")}
-    limits |= {"cores": np.ones(servers), "may_turn": np.ones(servers, np.uint8)}
+    limits |= {"cores": np.ones(servers), "may_turn": np.ones(servers, np.uint8), "loops": np.zeros(servers, np.uint8)}
     return Replay(
         columns | {"may_drop": np.zeros(size, np.uint8), "bytes": np.zeros(size, np.uint64)},
         limits,
@@ -49,7 +49,7 @@ def works(replay: Replay) -> list[float]:
 def test_an_event_loop_that_was_found_once_is_one_in_another_replay_of_the_servers() -> None:
     found = pairs()
     assert works(found) == pytest.approx([2.5, 7.5])
-    found.take_turns([0])
+    found.take_turns()
     assert works(found) == pytest.approx([5.0, 5.0])
     again = pairs()
     again.serve_as(found)

@@ -7,17 +7,20 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::replay::{
-    answers_first, in_order, Capacity, Grid, Held, Limits, Network, Program, Step, Visits, KINDS,
+    answers_first, in_order, Capacity, Grid, Held, Limits, Network, Part, Program, Step, Visits,
+    KINDS,
 };
 
 use crate::choices::chosen;
 
 /// The least number of known parts in a group for measuring its demand.
 const LEAST: u32 = 10;
-/// A server is treated as serving in turn if that leaves less than half unaccounted for.
+/// A server is treated as serving in turn if that leaves less than half unaccounted for, or if it is a known event
+/// loop whose visits leave in order.
 const CLEARLY: f64 = 2.0;
-/// A server serves in turn if so many of at least `PAIRS` parts that were there together left in order.
-/// Of two parts that share the cores, and whose demands vary, more than one in twenty overtakes.
+/// A server serves in turn if at least `PAIRS` parts were there when a later one came, and no later one overtook them
+/// for so much of their time. Of two parts that share the cores, and whose demands vary, more than one in twenty
+/// overtakes.
 const IN_ORDER: f64 = 0.95;
 const PAIRS: usize = 30;
 
@@ -28,12 +31,19 @@ pub struct Replay {
     servers: Vec<Capacity>,
     cores: Vec<f64>,
     may_turn: Vec<bool>,
+    /// These servers are known to be event loops.
+    loops: Vec<bool>,
 }
 
 /// All visits of a replay, or some of them.
 #[pyclass(module = "tailrace._core", frozen)]
 pub struct Section {
     network: Arc<Network>,
+}
+
+fn are_in_order(parts: &[Part], server: u32) -> bool {
+    let (together, ordered) = in_order(parts, server);
+    together >= PAIRS && ordered >= IN_ORDER
 }
 
 fn column<T: Element>(py: Python<'_>, table: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
@@ -92,20 +102,18 @@ impl Replay {
     ) -> PyResult<Replay> {
         let limits = limits(py, servers)?;
         let columns = times(py, visits)?;
-        let may_turn = flags(py, servers, "may_turn")?;
+        let of_server = |name| flags(py, servers, name);
+        let (may_turn, loops) = (of_server("may_turn")?, of_server("loops")?);
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
         let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);
         let [follows, repeats, patience] = roots(py, visits, columns.len())?;
         let bytes: Vec<u64> = column(py, visits, "bytes")?;
-        let lengths = [
-            may_drop.len(),
-            pool.len(),
-            held.len(),
-            choice.len(),
-            bytes.len(),
-        ];
-        let fits = lengths.iter().all(|&n| n == columns.len())
-            && may_turn.len() == limits.len()
+        let lengths = [pool.len(), held.len(), choice.len(), bytes.len()];
+        let fits = lengths.iter().all(|&n| n == may_drop.len())
+            && may_drop.len() == columns.len()
+            && [&may_turn, &loops]
+                .iter()
+                .all(|one| one.len() == limits.len())
             && choices
                 .iter()
                 .flatten()
@@ -126,6 +134,7 @@ impl Replay {
                 servers,
                 cores: limits.iter().map(|one| one.cores).collect(),
                 may_turn,
+                loops,
                 network: Arc::new(Network {
                     visits: columns,
                     works: vec![0.0; program.parts.len()],
@@ -181,6 +190,7 @@ impl Replay {
     ) -> PyResult<Vec<Vec<f64>>> {
         let (prior, calm) = (by_server(py, &self.network, &prior)?, self.calm(py, &calm)?);
         let (groups, all_cores, may_turn) = (self.groups, &self.cores, &self.may_turn);
+        let loops = &self.loops;
         let network = Arc::make_mut(&mut self.network);
         let (program, grid) = (&network.program, network.grid);
         let one = |limits: &mut Limits, shared: &mut Capacity, server: usize| {
@@ -198,14 +208,16 @@ impl Replay {
                 return all_at_once;
             }
             // An event loop on each core, or only one.
-            let mut loops = vec![all_cores[server], 1.0];
-            loops.dedup();
+            let mut on_cores = vec![all_cores[server], 1.0];
+            on_cores.dedup();
             let mut best = all_at_once;
             let parts = &program.parts;
-            for cores in loops {
+            let is_loop = loops[server] && are_in_order(parts, server as u32);
+            for cores in on_cores {
                 let turns = Capacity::of(&program.parts, server as u32, cores, grid, true);
                 let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
-                if lacking(&in_turn) * CLEARLY < lacking(&best) {
+                let is_better = lacking(&in_turn) * CLEARLY < lacking(&best);
+                if is_better || (is_loop && !limits.in_turn) {
                     limits.answers_first = answers_first(parts, server as u32);
                     (limits.in_turn, limits.cores, *shared, best) = (true, cores, turns, in_turn);
                 }
@@ -260,21 +272,17 @@ impl Replay {
         Ok(())
     }
 
-    /// Measure the works of those of these servers that may be event loops, and whose visits leave in order,
-    /// as served in turn.
-    fn take_turns(&mut self, py: Python<'_>, servers: Vec<usize>) {
+    /// Measure the works of servers that may be event loops, and whose visits leave in order, as served
+    /// in turn.
+    fn take_turns(&mut self, py: Python<'_>) {
         py.detach(|| {
             let network = Arc::make_mut(&mut self.network);
             let (parts, grid) = (&network.program.parts, network.grid);
             let each = network.limits.iter_mut().zip(&mut self.servers);
             let each = each.zip(self.cores.iter().zip(&self.may_turn));
             for (server, ((limits, shared), (&cores, may_turn))) in each.enumerate() {
-                if !servers.contains(&server) || !may_turn || limits.in_turn {
-                    continue;
-                }
                 let server = server as u32;
-                let (together, ordered) = in_order(parts, server);
-                if together >= PAIRS && ordered as f64 >= IN_ORDER * together as f64 {
+                if *may_turn && !limits.in_turn && are_in_order(parts, server) {
                     (limits.in_turn, limits.cores) = (true, cores);
                     limits.answers_first = answers_first(parts, server);
                     *shared = Capacity::of(parts, server, cores, grid, true);

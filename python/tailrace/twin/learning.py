@@ -77,7 +77,7 @@ def learn(run: Dataset | str | PathLike[str], *, part: bool = False) -> Twin:
     account = draw_up(seen, recorded)
     pause = pauses.find(seen, account)
     account = pauses.without(seen, account, pause)
-    account.replay.take_turns([*range(len(recorded.servers))])  # the engine's asynchronous servers are event loops
+    account.replay.take_turns()  # the engine's asynchronous servers are event loops
     found = structure.find(view.topology, recorded.servers)
     kinds = tree.grow(recorded, found, pause.kind)
     roots = adoption.adopt(kinds, recorded, found, entries)

@@ -368,23 +368,30 @@ struct Room {
     steps: Vec<(f64, f64)>,
 }
 
-/// Of the parts that were at the server together with the one before them, how many there are, and
-/// how many of these ended in the order in which they began. An event loop serves those of one kind
+/// Of the parts that came at once, or were still at the server when a later one came, how many there
+/// are, and the share of their time of those that no later one overtook. An event loop serves those of one kind
 /// (new requests, and answers) in their order; parts that share the cores overtake each other.
-pub fn in_order(parts: &[Part], server: u32) -> (usize, usize) {
-    let mut here: Vec<&Part> = parts.iter().filter(|part| part.server == server).collect();
-    here.sort_by_key(|part| (part.end, part.begin));
-    let mut last: [Option<&Part>; 2] = [None; 2];
-    let (mut together, mut ordered) = (0, 0);
-    for part in here {
-        let before = &mut last[usize::from(part.is_new())];
-        if let Some(other) = before.filter(|other| part.begin < other.end) {
-            together += 1;
-            ordered += usize::from(other.begin <= part.begin);
+pub fn in_order(parts: &[Part], server: u32) -> (usize, f64) {
+    let (mut together, mut whole, mut ordered) = (0, 0.0, 0.0);
+    for is_new in [true, false] {
+        let of_kind = |part: &&Part| part.server == server && part.is_new() == is_new;
+        let mut here: Vec<&Part> = parts.iter().filter(of_kind).collect();
+        here.sort_by_key(|part| Reverse((part.begin, part.end)));
+        let (mut later, mut leaves) = (i64::MAX, i64::MAX);
+        for same in here.chunk_by(|a, b| a.begin == b.begin) {
+            let is_alone = same.len() == 1;
+            for part in same.iter().filter(|part| !is_alone || later < part.end) {
+                let lasted = (part.end - part.begin) as f64;
+                (together, whole) = (together + 1, whole + lasted);
+                if leaves >= part.end {
+                    ordered += lasted;
+                }
+            }
+            later = same.first().map_or(later, |part| part.begin);
+            leaves = same.iter().fold(leaves, |first, part| first.min(part.end));
         }
-        *before = Some(part);
     }
-    (together, ordered)
+    (together, ordered / f64::max(whole, 1.0))
 }
 
 /// Whether an event loop goes on with visits whose call was answered before it begins with new ones

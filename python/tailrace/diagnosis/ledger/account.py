@@ -139,7 +139,6 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, again)
     calm = seen.calm.astype(np.uint8)
     replay.serve_as_used(utilisation.of(seen), calm)
-    replay.take_turns([recorded.number[name] for name in recorded.servers if limits.is_event_loop(seen.view, name)])
     account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, again, pauses)
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):

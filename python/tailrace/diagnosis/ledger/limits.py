@@ -33,10 +33,12 @@ class Pools:
 def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, NDArray[np.float64] | Numbers | Flags]:
     """Return the limits of each server. `cores` is its number of cores. `accept` and `inside` are how many connections
     may wait and how many visits may be inside (0: any number). `may_turn` shows whether it may be an event loop, which
-    serves in turn. A server with known workers is none, unless the topology says so."""
+    serves in turn. A server with known workers is none, unless the topology says so. `loops` shows whether it says
+    so."""
     size = len(recorded.servers)
     cores, may_turn = np.ones(size), np.ones(size, dtype=np.uint8)
     accept, inside = (np.zeros(size, dtype=np.uint32) for _ in range(2))
+    loops = np.array([is_event_loop(view, name) for name in recorded.servers], dtype=np.uint8)
     for i, name in enumerate(recorded.servers):
         known = view.topology.server(name)
         cores[i] = cores_of(view, name)
@@ -47,7 +49,8 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
             may_turn[i] = known.kind == "async" or (may_turn[i] and known.kind is None)
         if not (accept[i] or inside[i]):
             inside[i] = _held_at(view, name)
-    return {"cores": cores, "workers": workers, "accept": accept, "inside": inside, "may_turn": may_turn}
+    held = {"workers": workers, "accept": accept, "inside": inside}
+    return {"cores": cores, **held, "may_turn": may_turn, "loops": loops}
 
 
 def is_event_loop(view: View, server: str) -> bool:
