@@ -414,17 +414,31 @@ def test_the_threshold_is_the_given_one() -> None:
     assert diagnosis.vlrt > diagnose(app_stopped()).vlrt
 
 
-def test_the_threshold_moves_into_a_gap_rather_than_cut_a_mode() -> None:
-    rng = np.random.default_rng(3)
-    waiting, repeated = rng.uniform(1e6, 1.2e9, 3000), rng.uniform(3.0e9, 3.2e9, 500)
-    response = np.concatenate((waiting, repeated)).astype(np.int64)
+def answered_in(*times: np.ndarray) -> Memory:
+    """Requests to a server, which took so long in nanoseconds."""
+    response = np.concatenate(times).astype(np.int64)
     sent = T0 + np.arange(len(response)) * 3 * MS
     requests = pl.DataFrame({"request": range(len(response)), "sent": sent, "end": sent + response}).with_columns(
         server=pl.lit("web"), status=pl.lit("ok"), drops=pl.lit(0), data_drops=pl.lit(0)
     )
-    diagnosis = diagnose(Memory(Topology(), {"requests": requests}))
+    return Memory(Topology(), {"requests": requests})
+
+
+def test_the_threshold_moves_into_a_gap_rather_than_cut_a_mode() -> None:
+    rng = np.random.default_rng(3)
+    diagnosis = diagnose(answered_in(rng.uniform(1e6, 1.2e9, 3000), rng.uniform(3.0e9, 3.2e9, 500)))
     assert 1.2e9 < diagnosis.threshold_ns < 3.0e9
     assert diagnosis.vlrt == 500
+
+
+def test_the_threshold_stays_where_it_cuts_no_mode_though_a_gap_beyond_is_wider() -> None:
+    """Packets were sent again after 1 s and 3 s. Between the usual requests and the first of them, the gap is smaller
+    than between these two."""
+    rng = np.random.default_rng(3)
+    modes = rng.uniform(1e6, 0.6e9, 3000), rng.uniform(1.0e9, 1.3e9, 500), rng.uniform(3.0e9, 3.2e9, 500)
+    diagnosis = diagnose(answered_in(*modes))
+    assert diagnosis.threshold_ns == 950 * MS
+    assert diagnosis.vlrt == 1000
 
 
 @pytest.mark.parametrize(("schedule", "lost"), [((1, 2, 3, 4), [1, 2]), ((3, 9, 21), [1, 2])], ids=str)

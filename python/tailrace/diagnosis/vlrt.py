@@ -181,10 +181,11 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     # A gap is empty over a factor of at least 1.25. A fifth of the slow requests lie beyond it, because a single
     # outlier is no mode.
     wide = np.flatnonzero(ratio >= 1.25)
-    for i in wide[np.argsort(-ratio[wide])].tolist():
-        low, high = int(steps[i]), int(steps[i + 1])
+    gaps = [(int(steps[i]), int(steps[i + 1])) for i in wide[np.argsort(-ratio[wide])].tolist()]
+    for low, high in gaps:
         if low < THRESHOLD_NS <= high:
             return THRESHOLD_NS, f"{usual}; it lies in the gap between the modes, {duration(low)} to {duration(high)}"
+    for low, high in gaps:
         beyond = len(ordered) - int(np.searchsorted(ordered, high))
         if beyond >= max(5, slow // 5) and low > THRESHOLD_NS // 2:
             middle = int((low * high) ** 0.5)
