@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -22,7 +23,6 @@ from tailrace.watch.noticing import CLUSTER
 
 pytestmark = pytest.mark.skipif(MISSING, reason="needs root and ip (iproute2)")
 
-PORT = 18474
 LATE_S = 1.3
 
 
@@ -69,12 +69,19 @@ def asked(port: int) -> threading.Thread:
     return thread
 
 
-def noticed(watch: subprocess.Popen[str], port: int) -> list[str]:
-    """What the watch reports after slow requests to itself and to the server at this port."""
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found: int = server.getsockname()[1]
+        return found
+
+
+def noticed(watch: subprocess.Popen[str], *ports: int) -> list[str]:
+    """What the watch reports after slow requests to itself and to the server at these ports."""
     assert watch.stdout is not None
-    assert "watching" in watch.stdout.readline()
+    assert watch.stderr is not None
+    assert "watching" in watch.stdout.readline(), watch.stderr.read()
     with held(watch.pid):
-        asking = [asked(which) for which in (PORT, port) for _ in range(2 * CLUSTER)]
+        asking = [asked(which) for which in ports for _ in range(2 * CLUSTER)]
         time.sleep(LATE_S)
     for each in asking:
         each.join()
@@ -83,11 +90,12 @@ def noticed(watch: subprocess.Popen[str], port: int) -> list[str]:
 
 def test_a_watch_leaves_its_own_metrics_out(tmp_path: Path) -> None:
     out = tmp_path / "incidents"
+    metrics = free_port()  # a fixed one may be in use, also by a process of an attempt before
     with late() as port:
         words = ("-o", str(out), "--interface", "lo", "--server", f"web=127.0.0.1:{port}")
-        ports = ("--port", str(port), "--port", str(PORT), "--metrics", f"127.0.0.1:{PORT}")
+        ports = ("--port", str(port), "--port", str(metrics), "--metrics", f"127.0.0.1:{metrics}")
         with started(*TAILRACE, "watch", *words, *ports, "--once", "--duration", "5min") as watch:
-            said = noticed(watch, port)
+            said = noticed(watch, metrics, port)
             assert watch.wait(60) == 0
     assert f"noticed: {2 * CLUSTER} requests to web took 950 ms or longer" in said[0]
     assert "; " not in said[0]
