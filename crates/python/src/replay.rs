@@ -214,7 +214,7 @@ impl Replay {
             let parts = &program.parts;
             let is_loop = loops[server] && are_in_order(parts, server as u32);
             for cores in on_cores {
-                let turns = Capacity::of(&program.parts, server as u32, cores, grid, true);
+                let turns = Capacity::of(parts, server as u32, cores, grid, true);
                 let in_turn = turns.found(prior, &calm, groups, LEAST, rounds);
                 let is_better = lacking(&in_turn) * CLEARLY < lacking(&best);
                 if is_better || (is_loop && !limits.in_turn) {
@@ -247,7 +247,10 @@ impl Replay {
                 (limits.still, limits.slice) = (theirs.still, theirs.slice);
                 (limits.in_turn, limits.cores) = (theirs.in_turn, theirs.cores);
                 limits.answers_first = theirs.answers_first;
-                *shared = Capacity::of(parts, server as u32, theirs.cores, grid, theirs.in_turn);
+                match theirs.in_turn {
+                    true => *shared = Capacity::of(parts, server as u32, theirs.cores, grid, true),
+                    false => shared.serve_at_once(theirs.cores),
+                }
             }
         });
         Ok(())

@@ -27,9 +27,9 @@ between the band and 1.25 times as little."""
 
 def find(view: View, slow: Slow, packets: Losses, first_byte: Times) -> tuple[Constant, ...]:
     """Return the constants, the one with the most requests first. `first_byte` is when the response of each VLRT
-    request began. Requests are left out if losses took half of
-    their time, because retransmissions have a timer, too. They are also left out if the transfer of the response took
-    half of it, because responses of one size take the same time to send."""
+    request began. Requests are left out if losses took half of their time, because retransmissions have a timer, too.
+    They are also left out if the transfer of the response took half of it, because responses of one size take the same
+    time to send."""
     response = slow.requests["response_ns"].to_numpy()
     transferred = slow.requests["end"].to_numpy() - first_byte
     rows = np.flatnonzero((packets.cost < MOSTLY * response) & (transferred < MOSTLY * response))

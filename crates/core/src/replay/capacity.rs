@@ -102,7 +102,7 @@ const LEAST: f64 = 1e-4;
 const MOST: f64 = 3.0;
 /// The answers of calls are on their way for some time, and threads pause. So visits show a server that is busier
 /// than its CPU. They do not show one that is busy twice as long.
-const CLEARLY: f64 = 2.0;
+const BUSIER: f64 = 2.0;
 /// The number of parts at full speed is within a hundredth of its limit after so many rounds.
 const ROUNDS: usize = 100;
 /// The most by which one part may raise a step's capacity: parts with almost no demand do not show
@@ -159,24 +159,27 @@ impl Capacity {
             lasted[at_work] += self.length(piece);
         }
         let whole: f64 = lasted.iter().sum();
-        let at_full_speed = |number: f64| {
+        let mean_of_at_most = |number: f64| {
             let numbers = lasted.iter().enumerate();
             let sum: f64 = numbers
                 .map(|(n, length)| number.min(n as f64) * length)
                 .sum();
             sum / whole
         };
-        let busy = at_full_speed(self.cores) / self.cores;
-        if !(used > 0.0 && busy > CLEARLY * used) {
+        let busy = mean_of_at_most(self.cores) / self.cores;
+        if !(used > 0.0 && busy > BUSIER * used) {
             return self.cores;
         }
         (0..ROUNDS).fold(self.cores, |number, _| {
-            (at_full_speed(number) / used).max(number)
+            (mean_of_at_most(number) / used).max(number)
         })
     }
 
     /// Let this many parts work at full speed.
     pub fn serve_at_once(&mut self, number: f64) {
+        if number == self.cores {
+            return;
+        }
         let lengths: Vec<f64> = self.pieces.iter().map(|piece| self.length(piece)).collect();
         for (piece, length) in self.pieces.iter_mut().zip(lengths) {
             piece.share = length * speed(number, piece.at_work);
@@ -376,7 +379,7 @@ pub fn in_order(parts: &[Part], server: u32) -> (usize, f64) {
     for is_new in [true, false] {
         let of_kind = |part: &&Part| part.server == server && part.is_new() == is_new;
         let mut here: Vec<&Part> = parts.iter().filter(of_kind).collect();
-        here.sort_by_key(|part| Reverse((part.begin, part.end)));
+        here.sort_by_key(|part| Reverse(part.begin));
         let (mut later, mut leaves) = (i64::MAX, i64::MAX);
         for same in here.chunk_by(|a, b| a.begin == b.begin) {
             let is_alone = same.len() == 1;

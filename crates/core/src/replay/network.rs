@@ -10,6 +10,7 @@ use super::program::{Program, Step, Visits};
 /// How a server serves, and the most that it holds (0: any number).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
+    /// So many jobs work at full speed at the same time: the cores, or more where jobs also sleep and wait.
     pub cores: f64,
     /// Jobs are served one after the other, and not all at once.
     pub in_turn: bool,
