@@ -441,6 +441,15 @@ def test_the_threshold_stays_where_it_cuts_no_mode_though_a_gap_beyond_is_wider(
     assert diagnosis.vlrt == 1000
 
 
+def test_the_threshold_cuts_a_mode_of_times_that_are_not_usual() -> None:
+    """Most requests took 1 to 50 ms, some waited in queues for up to 1.2 s, and packets were sent again after 3 s."""
+    rng = np.random.default_rng(3)
+    usual, waited, sent_again = (1e6, 5e7, 3000), (5e7, 1.2e9, 500), (3.0e9, 3.2e9, 500)
+    diagnosis = diagnose(answered_in(*(rng.uniform(*mode) for mode in (usual, waited, sent_again))))
+    assert diagnosis.threshold_ns == 950 * MS
+    assert diagnosis.vlrt > 550
+
+
 @pytest.mark.parametrize(("schedule", "lost"), [((1, 2, 3, 4), [1, 2]), ((3, 9, 21), [1, 2])], ids=str)
 def test_modes_sit_at_the_schedule_of_the_sender(schedule: tuple[int, ...], lost: list[int]) -> None:
     memory = system(Slow("app", 4.0, 5.9), schedule=tuple(s * S for s in schedule), seconds=20, rate=400)

@@ -7,8 +7,8 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::replay::{
-    answers_first, in_order, Capacity, Grid, Held, Limits, Network, Part, Program, Step, Visits,
-    KINDS,
+    answers_first, in_order, Capacity, Grid, Held, Limits, Needs, Network, Part, Program, Step,
+    Visits, KINDS,
 };
 
 use crate::choices::chosen;
@@ -402,9 +402,9 @@ impl Replay {
 impl Section {
     /// Run it at these capacities; writes when each visit is first sent, leaves and arrives into
     /// `sent`, `departure` and `arrival`. `choosing` is how each choice is made: "recorded", "turns",
-    /// or a policy. `late` and `pause` hold up each visit before its arrival
-    /// and after its start.
-    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None))]
+    /// or a policy. `late` and `pause` hold up each visit before its arrival and after its start. Visits
+    /// of which `spare` is 1 need no connection and no worker, and those of which it is 2 no core either.
+    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None, spare=None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -416,6 +416,7 @@ impl Section {
         arrival: Option<PyBuffer<i64>>,
         late: Option<PyBuffer<i64>>,
         pause: Option<PyBuffer<i64>>,
+        spare: Option<PyBuffer<u8>>,
     ) -> PyResult<()> {
         let network = &self.network;
         let (capacity, sent_at) = (by_server(py, network, &capacity)?, sent);
@@ -426,15 +427,20 @@ impl Section {
         let held = Held {
             late: column(late)?,
             pause: column(pause)?,
+            needs: match spare {
+                Some(flags) => flags.to_vec(py)?.into_iter().map(needs).collect(),
+                None => Vec::new(),
+            },
         };
         let choosing = choosing
             .iter()
             .map(|name| chosen(name))
             .collect::<PyResult<Vec<_>>>()?;
         let visits = network.visits.len();
-        let fits = |column: &Vec<i64>| column.is_empty() || column.len() == visits;
-        if sent.len() != visits || !fits(&held.late) || !fits(&held.pause) {
-            return Err(PyValueError::new_err("a time for each visit"));
+        let fits = |rows: usize| rows == 0 || rows == visits;
+        let columns = [held.late.len(), held.pause.len(), held.needs.len()];
+        if sent.len() != visits || !columns.into_iter().all(fits) {
+            return Err(PyValueError::new_err("a value for each visit"));
         }
         let outcome = py.detach(|| network.run(&capacity, &sent, &choosing, &held));
         sent_at.copy_from_slice(py, &outcome.sent)?;
@@ -452,6 +458,14 @@ impl Replay {
             return Err(PyValueError::new_err("a flag for each step"));
         }
         Ok(flags.into_iter().map(|flag| flag != 0).collect())
+    }
+}
+
+fn needs(spare: u8) -> Needs {
+    match spare {
+        0 => Needs::Place,
+        1 => Needs::Core,
+        _ => Needs::Nothing,
     }
 }
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import FEW, MANY, NEARLY
+from tailrace.diagnosis.constants import FEW, LONGER, MANY, NEARLY
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, length, spans, without
@@ -168,7 +168,8 @@ def values(durations: Sequence[int]) -> str:
 
 
 def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
-    """Return 1 s (less 5 %), or a threshold in a gap between two modes if 1 s would cut a mode and the gap is near."""
+    """Return 1 s (less 5 %), or a threshold in a gap between two modes if 1 s would cut a mode and the gap is near. A
+    threshold beyond 1 s leaves out requests, so it is chosen only if 1 s is a usual response time."""
     usual = "1 s, the shortest wait for a repeated connection attempt, less 5 %"
     ordered = np.sort(response)
     slow = len(ordered) - int(np.searchsorted(ordered, THRESHOLD_NS))
@@ -185,7 +186,8 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     for low, high in gaps:
         if low < THRESHOLD_NS <= high:
             return THRESHOLD_NS, f"{usual}; it lies in the gap between the modes, {duration(low)} to {duration(high)}"
-    for low, high in gaps:
+    highest = np.inf if LONGER * float(np.median(ordered)) > THRESHOLD_NS else THRESHOLD_NS
+    for low, high in (gap for gap in gaps if gap[1] <= highest):
         beyond = len(ordered) - int(np.searchsorted(ordered, high))
         if beyond >= max(5, slow // 5) and low > THRESHOLD_NS // 2:
             middle = int((low * high) ** 0.5)

@@ -1,4 +1,6 @@
 //! A call on its way out: which candidate receives it, and the wait for a connection.
+use std::collections::VecDeque;
+
 use super::choice::{again, Chooser};
 use super::network::{Event, State};
 use crate::sim::balancer::Balancer;
@@ -57,12 +59,19 @@ impl State<'_> {
     }
 
     pub(super) fn takes_connection(&mut self, call: u32, now: i64) {
-        match self.pools.get_mut(self.pool[call as usize] as usize) {
+        match self.connections(call) {
             Some((0, waiting)) => return waiting.push_back(call),
             Some((free, _)) => *free -= 1,
             None => {}
         }
         self.goes_out(call, now);
+    }
+
+    /// The pool from which a call takes a connection: how many are free, and which calls wait.
+    pub(super) fn connections(&mut self, call: u32) -> Option<&mut (u32, VecDeque<u32>)> {
+        let needed = self.held.needs_place(call);
+        let pool = self.pools.get_mut(self.pool[call as usize] as usize);
+        pool.filter(|_| needed)
     }
 
     pub(super) fn goes_out(&mut self, call: u32, now: i64) {

@@ -80,3 +80,35 @@ fn an_event_loop_that_prefers_answers_begins_with_new_visits_last() {
     assert!(first[0] < first[2], "{first:?}");
     assert!(last[0] > last[2], "{last:?}");
 }
+
+#[test]
+fn a_visit_that_needs_no_place_leaves_it_to_the_others() {
+    // The first holds the only worker, and the only connection, for 500 ms.
+    let mut visits = visits(&[(0, 500), (10, 510), (20, 520)]);
+    visits.start = vec![0, 500 * MS, 510 * MS];
+    let limits = Limits {
+        workers: 1,
+        accept: 1,
+        ..one_core()
+    };
+    let run = |needs: Needs, pool: u32| {
+        let mut system = System::of(visits.clone(), vec![limits]);
+        system.held_up.needs = vec![needs, Needs::Place, Needs::Place];
+        (system.pool, system.pools) = (vec![pool; 3], vec![1]);
+        system.run(&[full()], &[full()], &[])
+    };
+    for pool in [u32::MAX, 0] {
+        let left = |needs| {
+            run(needs, pool)
+                .departure
+                .iter()
+                .map(|at| at / MS)
+                .collect::<Vec<_>>()
+        };
+        assert!(left(Needs::Place)[1] > 500, "it waits for the place");
+        let (core, nothing) = (left(Needs::Core), left(Needs::Nothing));
+        assert!(core[1] < 100, "{core:?}");
+        assert_eq!(nothing[0], 500, "it takes as long as alone");
+        assert!(core[0] > 500, "it shares the core");
+    }
+}

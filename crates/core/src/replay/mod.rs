@@ -29,5 +29,5 @@ mod tests;
 
 pub use capacity::{answers_first, in_order, Capacity, Grid, Need};
 pub use choice::{Agreement, Call, Choosing};
-pub use network::{Held, Limits, Network, Outcome};
+pub use network::{Held, Limits, Needs, Network, Outcome};
 pub use program::{Part, Program, Step, Visits, KINDS};

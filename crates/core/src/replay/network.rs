@@ -76,6 +76,29 @@ pub struct Network {
 pub struct Held {
     pub late: Vec<i64>,
     pub pause: Vec<i64>,
+    pub needs: Vec<Needs>,
+}
+
+/// What a visit needs of its server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// A connection, a worker, and a core for its work.
+    Place,
+    /// A core, but neither a connection nor a worker.
+    Core,
+    /// Nothing: its work is a wait for something else.
+    Nothing,
+}
+
+impl Held {
+    pub(super) fn needs(&self, visit: u32) -> Needs {
+        let needs = self.needs.get(visit as usize);
+        needs.copied().unwrap_or(Needs::Place)
+    }
+
+    pub(super) fn needs_place(&self, visit: u32) -> bool {
+        self.needs(visit) == Needs::Place
+    }
 }
 
 /// When each visit was first sent, arrived and left (`NEVER`: not at all), and how many of its
@@ -205,7 +228,7 @@ pub(super) enum Event {
 pub(super) struct State<'a> {
     pub(super) net: &'a Network,
     pub(super) capacity: &'a [Vec<f64>],
-    held: &'a Held,
+    pub(super) held: &'a Held,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     turn: u64,
     pub(super) servers: Vec<Server>,
@@ -332,14 +355,16 @@ impl<'a> State<'a> {
         }
         let place = self.place(visit);
         let limits = self.net.limits[place];
-        let must_wait = (limits.workers > 0 && self.servers[place].in_service >= limits.workers)
+        let needs_place = self.held.needs_place(visit);
+        let none_left = limits.workers > 0 && self.servers[place].in_service >= limits.workers;
+        let must_wait = (needs_place && none_left)
             || self.stops(place, now).is_some()
             || (self.net.may_drop[visit as usize] && self.has_no_turn(place, now));
         let server = &self.servers[place];
         let waiting = server.accept_queue.len() as u32;
         let is_full = (limits.inside > 0 && server.in_service + waiting >= limits.inside)
             || (must_wait && limits.accept > 0 && waiting >= limits.accept);
-        if is_full && self.net.may_drop[visit as usize] {
+        if is_full && self.net.may_drop[visit as usize] && needs_place {
             return self.is_lost(visit, now);
         }
         self.out.arrival[visit as usize] = now;
@@ -374,7 +399,7 @@ impl<'a> State<'a> {
 
     pub(super) fn starts(&mut self, visit: u32, now: i64) {
         let place = self.place(visit);
-        self.servers[place].in_service += 1;
+        self.servers[place].in_service += u32::from(self.held.needs_place(visit));
         match self.held.pause.get(visit as usize) {
             Some(&pause) if pause > 0 => {
                 self.at(now.saturating_add(pause), Event::Proceeds(visit));
@@ -389,6 +414,10 @@ impl<'a> State<'a> {
             let step = self.net.program.steps[self.next[i] as usize];
             self.next[i] += 1;
             match step {
+                Step::Work(part) if self.held.needs(visit) == Needs::Nothing => {
+                    let waits = self.net.works[part as usize] as i64;
+                    return self.at(now.saturating_add(waits), Event::Proceeds(visit));
+                }
                 Step::Work(part) if self.net.works[part as usize] >= 1.0 => {
                     let is_new = self.net.program.parts[part as usize].is_new();
                     return self.works(visit, self.net.works[part as usize], is_new, now);
@@ -403,7 +432,7 @@ impl<'a> State<'a> {
             }
         }
         let place = self.place(visit);
-        self.servers[place].in_service -= 1;
+        self.servers[place].in_service -= u32::from(self.held.needs_place(visit));
         self.leaves(visit, now);
         self.takes_next(place, now);
     }
@@ -433,7 +462,7 @@ impl<'a> State<'a> {
         if let Some((balancer, candidate)) = self.balancer(visit) {
             balancer.got(now, candidate, bytes, took);
         }
-        if let Some((free, waiting)) = self.pools.get_mut(self.pool[i] as usize) {
+        if let Some((free, waiting)) = self.connections(visit) {
             match waiting.pop_front() {
                 Some(call) => self.goes_out(call, now),
                 None => *free += 1,

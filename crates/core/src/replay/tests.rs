@@ -31,13 +31,13 @@ pub(super) struct System {
     pub(super) may_drop: Vec<bool>,
     follows: Vec<i64>,
     repeats: Vec<i64>,
-    pool: Vec<u32>,
-    pools: Vec<u32>,
+    pub(super) pool: Vec<u32>,
+    pub(super) pools: Vec<u32>,
     held: Vec<u32>,
     choice: Vec<u32>,
     choices: Vec<Vec<(u32, u32)>>,
     bytes: Vec<u64>,
-    held_up: Held,
+    pub(super) held_up: Held,
 }
 
 impl System {
@@ -429,6 +429,7 @@ fn a_packet_that_is_late_arrives_later_and_a_pause_holds_the_worker() {
     system.held_up = Held {
         late: vec![],
         pause: vec![500 * MS, 0],
+        ..Held::default()
     };
     let out = run(&system);
     assert_close(out.departure[0], 510 * MS);

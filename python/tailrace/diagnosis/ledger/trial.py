@@ -21,6 +21,8 @@ from tailrace.diagnosis.queues import Times
 from tailrace.units import SECOND
 
 BURST, BALANCER, RETRIES = bursts.CAUSE, choices.CAUSE, retries.CAUSE
+HOLDERS: Line = BURST, "holders"
+"""These are the requests of the burst that held places. Without this line, each of them is sent in its turn."""
 IN_TURN = "turns"
 STAYS_NS = SECOND
 """A section begins in calm time, or when queues are short. Requests that leave soon after it begins hold nothing when
@@ -34,10 +36,12 @@ class Removable:
     account: Account
     of_clients: Mapping[Line, Times]
     """These requests are the bursts and the retries."""
-    turns: Times
-    """Without the burst, each of its requests is sent then."""
+    turns: Mapping[Line, Times]
+    """Without the line, each of its requests is sent then, or never."""
     of_holders: Mapping[Line, Times]
-    """These requests held the places of a line."""
+    """These requests held the places of a line, or computed."""
+    places: Mapping[Line, Times]
+    """These visits held the places of a line. Without the line, none of the visits for their requests needs a place."""
     still_slow: Mapping[Line, Times]
     """These of them are very slow without that line, too. Without it, a request that computed is shorter by that time,
     and a request that held a place is shorter by its wait for the place."""
@@ -64,20 +68,33 @@ class Removable:
         batch = np.intersect1d(_union(still_slow.values()), came.requests)
         waiting = (slow for line, slow in still_slow.items() if line[0] != own_work.CAUSE)
         slow_alone = np.intersect1d(_union(waiting), batch)
-        # A request that held places belongs to that line, however many of its kind came.
-        burst = came.without(_union(of_holders.values()))
-        of_clients = {(BURST, ""): burst.requests, (RETRIES, ""): again.visits}
+        places = {line: visits[line] for line in of_holders if line[0] != own_work.CAUSE}
+        # A request that computed belongs to that line, however many of its kind came.
+        computed = _union(its for line, its in of_holders.items() if line[0] == own_work.CAUSE)
+        came = came.without(computed)
+        burst = came.without(_union(of_holders[line] for line in places))
+        holders = came.without(burst.requests)
+        of_clients = {(BURST, ""): burst.requests, HOLDERS: holders.requests, (RETRIES, ""): again.visits}
+        never = np.full(len(again.visits), NEVER)
         return cls(
             account,
             of_clients,
-            burst.turns,
+            {(BURST, ""): burst.turns, HOLDERS: holders.turns, (RETRIES, ""): never},
             of_holders,
+            places,
             still_slow,
             batch,
             slow_alone,
             again.first,
             seen.slow.threshold_ns,
         )
+
+    @property
+    def came(self) -> Mapping[Line, Times]:
+        """Return the requests of the lines of clients. The burst has all that came beyond the usual number."""
+        clients = self.of_clients
+        burst = _union((clients[BURST, ""], clients[HOLDERS], self.batch))
+        return {(BURST, ""): burst, (RETRIES, ""): clients[RETRIES, ""]}
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
@@ -141,10 +158,11 @@ class Trial:
         self._not_before = not_before
         self._sent = account.recorded.sent[visits]
         self._asked = account.recorded.parent[visits] < 0
-        lines = {**removable.of_clients, **removable.of_holders}
-        places = {line: self._places(requests) for line, requests in lines.items()}
-        self._requests = {line: at[at >= 0] for line, at in places.items()}
-        self._turns = removable.turns[places[BURST, ""] >= 0]
+        computed = {line: its for line, its in removable.of_holders.items() if line not in removable.places}
+        self._requests = {line: self._inside(requests) for line, requests in computed.items()}
+        self._spare = {line: self._spared(held) for line, held in removable.places.items()}
+        places = {line: self._places(requests) for line, requests in removable.of_clients.items()}
+        self._turns = {line: (at[at >= 0], removable.turns[line][at >= 0]) for line, at in places.items()}
         again, before = places[RETRIES, ""], self._places(removable.first_attempts)
         self._again, self._before = again[again >= 0], before[again >= 0]
         self._delays = {
@@ -181,17 +199,26 @@ class Trial:
 
     def _slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         found = self.times(without)[2]
-        # Requests that hold places are not sent without their line. The replay in which they are sent shows whether
-        # they are very slow themselves.
-        if holders := without & self._removable.of_holders.keys():
-            found = found | (self.slow(without - holders) & self._still_slow(holders))
+        # Requests that compute are not sent without their line. The replay in which they are sent shows whether they
+        # are very slow themselves.
+        if computed := without & self._requests.keys():
+            found = found | (self.slow(without - computed) & self._still_slow(computed))
         return found & ~self._batch if (BURST, "") in without else found
+
+    def remain(self, without: frozenset[Line]) -> NDArray[np.bool_]:
+        """Return which visits are very slow requests without these lines. Requests of the burst that held places are
+        charged to these places first, and to the burst for what they do without holding any."""
+        found = self.slow(without)
+        if (BURST, "") not in without or not len(self._turns[HOLDERS][0]):
+            return found
+        held_none = without.union(self._spare)
+        return found & ~(self.slow(held_none) & ~self.slow(held_none | {HOLDERS}))
 
     def slow_by_themselves(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         """Return which of the requests that are very slow without these lines held places, and took that long by
         themselves."""
         holders = without & self._removable.of_holders.keys()
-        return self.slow(without) & self._still_slow(holders) if holders else np.zeros(len(self.visits), dtype=bool)
+        return self.remain(without) & self._still_slow(holders) if holders else np.zeros(len(self.visits), dtype=bool)
 
     def _still_slow(self, holders: frozenset[Line]) -> NDArray[np.bool_]:
         return self._are(_union(self._removable.still_slow[line] for line in holders))
@@ -202,11 +229,15 @@ class Trial:
         earlier = sent < self._not_before
         sent[earlier] = self._removable.account.recorded.arrival[self.visits[earlier]]
         for line in without & self._requests.keys():
-            sent[self._requests[line]] = self._turns if line[0] == BURST else NEVER
+            sent[self._requests[line]] = NEVER
+        for requests, turns in (self._turns[line] for line in without & self._turns.keys()):
+            sent[requests] = turns
+        spare = [self._spare[line] for line in without & self._spare.keys()]
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
         left = [*self._pauses, *(one for line, one in self._delays.items() if line not in without)]
-        held_up = delays.held_up(len(sent), left) if left else ()
-        self._section.run(self._capacity(without), sent, self._choosing(without), departure, arrival, *held_up)
+        late, pause = delays.held_up(len(sent), left) if left else (None, None)
+        run = self._capacity(without), sent, self._choosing(without), departure, arrival
+        self._section.run(*run, late, pause, np.max(spare, axis=0) if spare else None)
         asked = self._asked & (sent < NEVER)
         took = departure - np.where(asked, sent, 0)
         slow = asked & ((departure == NEVER) | (took >= self._removable.threshold_ns))
@@ -235,11 +266,23 @@ class Trial:
         at = np.minimum(np.searchsorted(self.visits, visits), len(self.visits) - 1)
         return np.where(self.visits[at] == visits, at, -1)
 
+    def _spared(self, holders: Times) -> NDArray[np.uint8]:
+        """Return for each visit 1 if it works for the request of one of these, so that it needs no place, and 2 if it
+        is one of them: it waits and needs no core."""
+        recorded = self._removable.account.recorded
+        found = np.isin(recorded.root[self.visits], recorded.root[holders]).astype(np.uint8)
+        found[self._inside(holders)] = 2
+        return found
+
+    def _inside(self, visits: Times) -> Times:
+        """Return where those of these visits are that are among those of the trial."""
+        at = self._places(visits)
+        return at[at >= 0]
+
     def _are(self, requests: Times) -> NDArray[np.bool_]:
         """Return which visits of the trial are these requests."""
         found = np.zeros(len(self.visits), dtype=bool)
-        at = self._places(requests)
-        found[at[at >= 0]] = True
+        found[self._inside(requests)] = True
         return found
 
     def _only(self, held_up: delays.Delays) -> delays.Delays:

@@ -28,7 +28,7 @@ from tailrace.diagnosis.ledger.reproduced import REPRODUCED, is_reproduced
 from tailrace.diagnosis.ledger.sections import Sections
 from tailrace.diagnosis.ledger.settled import Settled
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.ledger.trial import BALANCER, BURST, Removable, Trial
+from tailrace.diagnosis.ledger.trial import BALANCER, BURST, HOLDERS, Removable, Trial
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -183,16 +183,18 @@ class _Bench:
         mine = self.owner[trial.visits] == number
 
         def left(without: frozenset[Line]) -> int:
-            return int((trial.slow(without) & mine).sum())
+            return int((trial.remain(without) & mine).sum())
 
         def ahead(many: Iterable[frozenset[Line]]) -> None:
             wanted, most = list(dict.fromkeys(many)), max(AT_ONCE // max(len(mine), 1), 1)
             for first in range(0, len(wanted), most):
-                list(self.replays.map(trial.slow, wanted[first : first + most]))
+                list(self.replays.map(trial.remain, wanted[first : first + most]))
 
         def share(line: Line, vlrt: float, remain: int) -> Share:
-            which = self.which(number) if line[0] == BURST else None
-            return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line), which)
+            if line[0] != BURST:
+                return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line))
+            whole = trial.slow(frozenset({line, HOLDERS}))
+            return Share(BURST, None, vlrt, int((whole & mine).sum()), self.account.who(line), self.which(number))
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
         verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
@@ -301,9 +303,7 @@ class _Bench:
             for line, share in self.account.taken.items()
             if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, until)
         ]
-        of_clients = self.removable.of_clients
-        for line in of_clients:
-            requests = np.append(of_clients[line], self.removable.batch) if line[0] == BURST else of_clients[line]
+        for line, requests in self.removable.came.items():
             sent = self.account.recorded.sent[requests]
             if ((sent >= first) & (sent < last)).any():
                 found.append(line)
@@ -347,7 +347,7 @@ class _Bench:
             its: Times = requests[(sent >= first) & (sent < last)]
             return its
 
-        names = Counter(recorded.names[near(np.append(removable.of_clients[BURST, ""], removable.batch))].tolist())
+        names = Counter(recorded.names[near(removable.came[BURST, ""])].tolist())
         if not names:
             return None
         usual = self._usual
