@@ -71,6 +71,34 @@ def test_slow_statements_that_hold_a_limit_are_no_freeze(tmp_path: Path, table: 
     assert right.right > 0.95 * right.vlrt > 100
 
 
+def test_a_burst_that_holds_places_also_brings_work(tmp_path: Path) -> None:
+    """Exports hold the workers of app, and each of them computes in db. With any number of workers, the work still
+    comes at once."""
+    table = {
+        "tiers": {
+            "web": {"workers": 600, "backlog": 300, "calls": ["app"]},
+            "app": {"workers": 8, "backlog": 600, "calls": ["db"]},
+            "db": {"workers": 600},
+        },
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.8 ms", "calls": {"read": 1}}}},
+            "read": {"at": {"app": {"compute": "0.5 ms", "calls": {"select": 3}}}},
+            "select": {"at": {"db": {"compute": "0.8 ms"}}},
+            "export": {"at": {"web": {"compute": "0.2 ms", "calls": {"collect": 1}}}},
+            "collect": {"at": {"app": {"compute": "0.4 ms", "wait": "0.2 s", "calls": {"scan": 1}}}},
+            "scan": {"at": {"db": {"compute": "10 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 200, "interaction": "page"},
+            "exports": {"kind": "batch", "size": 300, "every": "13 s", "interaction": "export"},
+        },
+    }
+    _, found, right = told(table, tmp_path / "run")
+    assert {"soft-resource", "workload-burst"} <= set(right.causes)
+    assert {episode.cause for episode in found.episodes} <= {"soft-resource", "workload-burst"}
+    assert right.right > 0.95 * right.vlrt > 1000
+
+
 def test_a_freeze_is_no_slow_statement(tmp_path: Path) -> None:
     frozen = reports() | {"stalls": [{"kind": "freeze", "place": "pg", "at": "14 s", "for": "900 ms"}]}
     frozen["workloads"].pop("finance")

@@ -91,3 +91,13 @@ def test_retries_that_a_server_has_room_for_change_nothing(tmp_path: Path) -> No
     assert retries_of(found).verdict == "absent"
     assert REPEATED not in sentence_of(found)
     assert "worse" not in " ".join(found.answer)
+
+
+def test_a_server_that_is_too_small_is_overloaded_without_hedges_too(tmp_path: Path) -> None:
+    """Most requests are answered by their second attempt, because the server lost the first. Without a second one, the
+    first brings the same work."""
+    table = stopped("4 ms", hedge="440 ms") | {"stalls": []}
+    table["tiers"]["app"] |= {"workers": 28, "backlog": 32}
+    found = diagnose(made(table, tmp_path / "run"))
+    assert found.vlrt > 1000
+    assert {row.cause for row in found.summary} == {"unknown"}

@@ -55,7 +55,7 @@ def explain(
     largest cause took capacity; without such a cause, it began where a queue rose first."""
     shares = [one for one in by_size(verdict) if is_told(one, verdict)] if verdict and verdict.reproduced else []
     charged = sum(one.vlrt for one in shares)
-    if shares and shares[0].vlrt < cluster.vlrt - charged:
+    if charged < cluster.vlrt - charged:
         shares = []  # Most of it happens without all lines, too.
     if not any(one.cause != UNKNOWN for one in shares) and lost.astray and lost.strayed >= lost.unplaced:
         return overflow, stall_of(overflow), _lost_on_the_way(cluster, lost)

@@ -35,9 +35,6 @@ MOMENTS = 2000
 QUICK = 3.0
 """In seven of eight cases, an exponential service time is at most three medians. The median of ten such times hardly
 ever exceeds that."""
-LONGER = 10.0
-"""Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
-6.6 medians.) What takes ten medians is no usual time."""
 
 SHORTEST_NS = 20 * MILLISECOND
 """It is two steps of capacity. A shorter wait, rise or loss fills no other queue and delays no request by seconds."""

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import FEW, LONGER, MANY, NEARLY
+from tailrace.diagnosis.constants import FEW, MANY, NEARLY, QUICK
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, length, spans, without
@@ -186,7 +186,7 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     for low, high in gaps:
         if low < THRESHOLD_NS <= high:
             return THRESHOLD_NS, f"{usual}; it lies in the gap between the modes, {duration(low)} to {duration(high)}"
-    highest = np.inf if LONGER * float(np.median(ordered)) > THRESHOLD_NS else THRESHOLD_NS
+    highest = np.inf if QUICK * float(np.median(ordered)) > THRESHOLD_NS else THRESHOLD_NS
     for low, high in (gap for gap in gaps if gap[1] <= highest):
         beyond = len(ordered) - int(np.searchsorted(ordered, high))
         if beyond >= max(5, slow // 5) and low > THRESHOLD_NS // 2:

@@ -27,7 +27,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LONG_NS, LONGER, MOSTLY, QUICK
+from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LONG_NS, MOSTLY, QUICK
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import NEVER, Names, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -38,6 +38,9 @@ from tailrace.units import MILLISECOND, SECOND
 
 Mask = NDArray[np.bool_]
 
+LONGER = 10.0
+"""Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
+6.6 medians.)"""
 PASSED = 0.25
 """Others must be served for at least this fraction of the time that the visit is in the server. During the rest it may
 have waited for a place: three times as long as it held one."""

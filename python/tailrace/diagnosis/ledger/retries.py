@@ -34,6 +34,15 @@ class Repeated:
     patience: Times
     """The client waited so many nanoseconds for that attempt."""
 
+    def instead(self, recorded: Recorded) -> tuple[Times, Times]:
+        """Return the first attempts that no server took, and for each of them the next attempt that one took. What the
+        request needs is known only of that one."""
+        taken = recorded.departure > recorded.arrival
+        known = np.flatnonzero(taken[self.visits] & ~taken[self.first])
+        known = known[np.lexsort((recorded.sent[self.visits[known]], self.first[known]))]
+        first, at = np.unique(self.first[known], return_index=True)
+        return first, self.visits[known][at]
+
 
 def repeated(view: View, recorded: Recorded) -> Repeated:
     """Return the repeated requests. The request before, of the same client for the same interaction, had failed a

@@ -52,6 +52,8 @@ class Removable:
     """These of them did not compute: they would have been as slow without any other request."""
     first_attempts: Times
     """For each of the retries, this is the visit of the first attempt."""
+    instead: tuple[Times, Times]
+    """Without the retries, each of the second visits is sent when the first attempt beside it was: that was lost."""
     threshold_ns: int
 
     @classmethod
@@ -86,6 +88,7 @@ class Removable:
             batch,
             slow_alone,
             again.first,
+            again.instead(recorded),
             seen.slow.threshold_ns,
         )
 
@@ -165,6 +168,8 @@ class Trial:
         self._turns = {line: (at[at >= 0], removable.turns[line][at >= 0]) for line, at in places.items()}
         again, before = places[RETRIES, ""], self._places(removable.first_attempts)
         self._again, self._before = again[again >= 0], before[again >= 0]
+        instead = np.array([self._places(visits) for visits in removable.instead])
+        self._lost, self._taken = instead[:, (instead >= 0).all(axis=0)]
         self._delays = {
             line: self._only(loss.delays) for line, loss in account.losses.items() if loss.delays is not None
         }
@@ -232,6 +237,8 @@ class Trial:
             sent[self._requests[line]] = NEVER
         for requests, turns in (self._turns[line] for line in without & self._turns.keys()):
             sent[requests] = turns
+        if (RETRIES, "") in without:
+            sent[self._taken], sent[self._lost] = sent[self._lost], NEVER
         spare = [self._spare[line] for line in without & self._spare.keys()]
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
         left = [*self._pauses, *(one for line, one in self._delays.items() if line not in without)]
@@ -242,6 +249,7 @@ class Trial:
         took = departure - np.where(asked, sent, 0)
         slow = asked & ((departure == NEVER) | (took >= self._removable.threshold_ns))
         if (RETRIES, "") in without:  # without them, the client of a very slow first attempt waits as long
+            slow[self._lost] = slow[self._taken]
             slow[self._again] = slow[self._before] & (self._before >= 0)
         return arrival, departure, slow
 
