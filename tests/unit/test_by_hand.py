@@ -99,6 +99,25 @@ def test_a_burst_that_holds_places_also_brings_work(tmp_path: Path) -> None:
     assert right.right > 0.95 * right.vlrt > 1000
 
 
+def test_a_computation_on_an_event_loop_is_long_beside_visits_that_wait_for_their_calls(tmp_path: Path) -> None:
+    """Each page waits for 0.25 s behind the loop. An export computes for four times as long, and two come at once."""
+    table = {
+        "tiers": {"node": {"kind": "async", "calls": ["db"]}, "db": {"workers": 400, "backlog": 400}},
+        "interactions": {
+            "page": {"at": {"node": {"compute": "4 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "0.5 ms", "wait": "0.25 s"}}},
+            "export": {"at": {"node": {"compute": "0.9 s", "scv": 0.0}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 120, "interaction": "page"},
+            "exports": {"kind": "batch", "size": 2, "every": "9 s", "interaction": "export"},
+        },
+    }
+    _, found, right = told(table, tmp_path / "run")
+    assert {(episode.origin, episode.cause) for episode in found.episodes} == {("node", "own-work")}
+    assert right.right > 0.95 * right.vlrt > 100
+
+
 def test_a_freeze_is_no_slow_statement(tmp_path: Path) -> None:
     frozen = reports() | {"stalls": [{"kind": "freeze", "place": "pg", "at": "14 s", "for": "900 ms"}]}
     frozen["workloads"].pop("finance")

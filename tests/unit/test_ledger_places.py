@@ -347,7 +347,7 @@ def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     n = len(begin)
     flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
     work = (end - begin).astype(float)
-    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), ~flag, flag, 0)
+    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), 0 * work, flag, 0)
 
 
 def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was_slow_for_one() -> None:

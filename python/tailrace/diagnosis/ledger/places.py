@@ -122,8 +122,8 @@ class _Here:
     name: Numbers
     """This is the place of its name in `labels`."""
     labels: NDArray[np.str_]
-    own: Mask
-    """The visit spent most of its time in the server itself and not in a call."""
+    in_calls: Shares
+    """The visit spent this fraction of its time in calls."""
     behind: Mask
     """The visit spent most of its time in a call that took long by itself."""
     known: int
@@ -138,9 +138,14 @@ class _Here:
         return float(np.median(self.work))
 
     @cached_property
+    def own(self) -> Mask:
+        """Return which visits spent most of their time in the server itself and not in a call."""
+        return np.asarray(self.in_calls <= MOSTLY)
+
+    @cached_property
     def least(self) -> float:
-        """Return the time from which a visit counts as long."""
-        return max(LONGER * self.usual, LONG_NS)
+        """Return the time from which a visit counts as long. What a visit usually spends in calls does not count."""
+        return max(LONGER * float(np.median(self.work * (1.0 - self.in_calls))), LONG_NS)
 
     @cached_property
     def is_long(self) -> Mask:
@@ -261,7 +266,7 @@ def _here(
         alone,
         names.number[rows],
         names.labels,
-        called[rows] * 2 <= end - begin,
+        np.minimum(called[rows] / np.maximum(end - begin, 1), 1.0),
         behind,
         known,
     )
