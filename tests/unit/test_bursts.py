@@ -42,7 +42,7 @@ def beyond_by_server(
     recorded = record(view, slow)
     assert recorded is not None
     again = retries.repeated(view, recorded).visits
-    found = bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again).requests
+    found = bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again, view.topology).requests
     return Counter(recorded.servers[number] for number in recorded.server[found].tolist())
 
 

@@ -187,6 +187,31 @@ def test_a_burst_is_the_cause_behind_an_event_loop_that_goes_on_with_old_request
     assert right.right >= 0.95 * right.vlrt > 100
 
 
+def test_a_burst_at_one_service_of_a_system_is_one_although_the_others_get_far_more_requests(tmp_path: Path) -> None:
+    table = {
+        "duration": "40 s",
+        "tiers": {"web": {"workers": 100, "calls": ["db"]}, "gate": {"workers": 400, "calls": ["db"]}, "db": {"workers": 400}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.2 ms", "calls": {"select": 1}}}},
+            "order": {"at": {"gate": {"compute": "9 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "0.1 ms", "wait": "20 ms"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 2000, "interaction": "page", "entry": "web"},
+            "orders": {
+                "kind": "modulated",
+                "rates": [50, 160],
+                "stays": ["8 s", "3 s"],
+                "interaction": "order",
+                "entry": "gate",
+            },
+        },
+    }
+    _, found, right = told(table, tmp_path / "run")
+    assert {(episode.origin, episode.cause) for episode in found.episodes} == {("gate", "workload-burst")}
+    assert right.right > 0.95 * right.vlrt > 200
+
+
 def test_a_queue_that_was_up_again_is_looked_at_from_then_on(tmp_path: Path) -> None:
     """A chance rise just before the freeze is half as long as the pool lets the queue become."""
     _, found, right = told(

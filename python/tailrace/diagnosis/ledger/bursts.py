@@ -16,6 +16,7 @@ from tailrace.diagnosis.ledger import silences, systems
 from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays, Times
+from tailrace.topology import Topology
 from tailrace.units import SECOND
 
 Mask = NDArray[np.bool_]
@@ -67,20 +68,29 @@ class Beyond:
         return Beyond(self.requests[kept], self.turns[kept])
 
 
-def beyond(recorded: Recorded, calm: Mask, repeated: Times) -> Beyond:
+def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) -> Beyond:
     """Return the visits that are requests of clients beyond the usual number. `calm` says which steps are calm. Visits
     that were `repeated` do not count, because they came only because others were slow. Connections on which a client
-    sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it."""
-    system = systems.of(recorded)
-    numbers, requests = np.unique(system[recorded.asked], return_counts=True)
-    enough = numbers[requests >= FEWEST_HEAVY].tolist()
-    found = (_of_system(recorded, calm, repeated, system == number) for number in enough)
+    sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it.
+    Where clients send to several services of a system, each of these has its own usual number, too."""
+    names = [topology.names_of(name)[-1] for name in recorded.servers]
+    service = np.array([names.index(name) for name in names], dtype=np.int64)[recorded.server]
+    of_systems = list(_enough(systems.of(recorded), recorded.asked))
+    of_services = [its for mine in of_systems for its in _enough(service, recorded.asked & mine)]
+    several = of_services if len(of_services) > len(of_systems) else []
+    found = (_of_clients(recorded, calm, repeated, mine) for mine in of_systems + several)
     return Beyond.of(chain.from_iterable(found))
 
 
-def _of_system(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Iterator[tuple[Times, Times]]:
-    """Yield such visits of one system, and their turns. `mine` are its visits. Heavy requests get no turn:
-    without the burst they are not sent."""
+def _enough(number: Times, asked: Mask) -> Iterator[Mask]:
+    """Yield the visits of each of these numbers that enough requests of clients have."""
+    numbers, requests = np.unique(number[asked], return_counts=True)
+    yield from (number == one for one in numbers[requests >= FEWEST_HEAVY].tolist())
+
+
+def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Iterator[tuple[Times, Times]]:
+    """Yield such visits of some clients, and their turns. `mine` are the visits of their system, or of the service that
+    they send to. Heavy requests get no turn: without the burst they are not sent."""
     asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
     roots = _others(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]

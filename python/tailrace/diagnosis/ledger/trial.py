@@ -60,7 +60,7 @@ class Removable:
     def of(cls, seen: Seen, account: Account) -> Removable:
         recorded = account.recorded
         again = account.repeated
-        came = bursts.beyond(recorded, seen.calm, again.visits)
+        came = bursts.beyond(recorded, seen.calm, again.visits, seen.view.topology)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         still_slow = {
