@@ -118,6 +118,33 @@ def test_a_computation_on_an_event_loop_is_long_beside_visits_that_wait_for_thei
     assert right.right > 0.95 * right.vlrt > 100
 
 
+def test_other_requests_hold_another_server(tmp_path: Path) -> None:
+    """Reports hold the connections to db, and an export keeps the event loop before it computing."""
+    table = {
+        "tiers": {
+            "node": {"kind": "async", "calls": {"db": {"pool": 22}}},
+            "db": {"workers": 25},
+        },
+        "interactions": {
+            "page": {"at": {"node": {"compute": "2 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "1 ms"}}},
+            "export": {"at": {"node": {"compute": "1.1 s", "scv": 0.0}}},
+            "report": {"at": {"node": {"compute": "0.1 ms", "calls": {"sum": 1}}}},
+            "sum": {"at": {"db": {"compute": "0.5 ms", "wait": "1.3 s"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 250, "interaction": "page"},
+            "exports": {"kind": "batch", "size": 2, "first": "6 s", "every": "12 s", "interaction": "export"},
+            "reports": {"kind": "batch", "size": 30, "first": "12 s", "every": "12 s", "interaction": "report"},
+        },
+    }
+    _, found, right = told(table, tmp_path / "run")
+    causes = {row.cause for row in found.summary}
+    assert "own-work" in causes
+    assert "unknown" not in causes
+    assert right.right > 0.95 * right.vlrt > 500
+
+
 def test_a_freeze_is_no_slow_statement(tmp_path: Path) -> None:
     frozen = reports() | {"stalls": [{"kind": "freeze", "place": "pg", "at": "14 s", "for": "900 ms"}]}
     frozen["workloads"].pop("finance")
@@ -190,7 +217,11 @@ def test_a_burst_is_the_cause_behind_an_event_loop_that_goes_on_with_old_request
 def test_a_burst_at_one_service_of_a_system_is_one_although_the_others_get_far_more_requests(tmp_path: Path) -> None:
     table = {
         "duration": "40 s",
-        "tiers": {"web": {"workers": 100, "calls": ["db"]}, "gate": {"workers": 400, "calls": ["db"]}, "db": {"workers": 400}},
+        "tiers": {
+            "web": {"workers": 100, "calls": ["db"]},
+            "gate": {"workers": 400, "calls": ["db"]},
+            "db": {"workers": 400},
+        },
         "interactions": {
             "page": {"at": {"web": {"compute": "0.2 ms", "calls": {"select": 1}}}},
             "order": {"at": {"gate": {"compute": "9 ms", "calls": {"select": 1}}}},

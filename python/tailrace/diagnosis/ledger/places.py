@@ -65,8 +65,8 @@ class Held:
     begin: Times
     end: Times
     names: NDArray[np.str_]
-    own: bool
-    """Most of the visits spent that time in the server and not in calls."""
+    alone: Mask
+    """The visit spent most of that time in the server and not in calls."""
     work: Shares
     """For each visit, this is its time at full speed."""
     lulls: Spans
@@ -93,11 +93,15 @@ class Held:
         # If fewer are held, a server that usually has a free place still has one.
         return self.most >= MOSTLY * self.places and self.inside >= self.places
 
+    @property
+    def own(self) -> bool:
+        """Return whether most of the visits spent that time in the server and not in calls."""
+        return bool(self.alone.mean() > MOSTLY)
+
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
-        begin, end = self.begin[mine], self.end[mine]
-        visits, names, work, named = self.visits[mine], self.names[mine], self.work[mine], self.named[mine]
-        return replace(self, visits=visits, begin=begin, end=end, names=names, work=work, named=named)
+        columns = ("visits", "begin", "end", "names", "alone", "work", "named")
+        return replace(self, **{name: getattr(self, name)[mine] for name in columns})
 
     @cached_property
     def most(self) -> int:
@@ -203,7 +207,7 @@ def fullest(recorded: Recorded, held: Mapping[str, Held], computed: Collection[s
     """Among servers that held the same requests, keep the one whose CPU they filled (`computed`), and otherwise the one
     that lost the largest fraction of its places. A server that had places left lost nothing by that. If two are equal,
     keep one in which visits waited for a place, then one in which the requests spent their time, and of those the one
-    behind."""
+    behind. Another server keeps the visits for other requests, if their names identify them."""
 
     def rank(name: str) -> tuple[bool, float, bool, bool, int]:
         one = held[name]
@@ -211,17 +215,20 @@ def fullest(recorded: Recorded, held: Mapping[str, Held], computed: Collection[s
         lost = one.filled * (one.most / one.places if one.places else one.own / 2)
         return name in computed, lost, waited, one.own, recorded.number[name]
 
-    asked = {name: np.unique(recorded.request[one.visits]) for name, one in held.items()}
-    kept: list[str] = []
+    kept: dict[str, Held] = {}
+    asked = np.empty(0, dtype=np.uint64)
     for name in sorted(held, key=rank, reverse=True):
-        if not any(np.isin(asked[name], asked[other]).any() for other in kept):
-            kept.append(name)
-    return {name: held[name] for name in kept}
+        requests = recorded.request[held[name].visits]
+        others = ~np.isin(requests, asked)
+        its = held[name] if others.all() else held[name].only(others & held[name].named)
+        if len(its.visits):
+            kept[name] = its
+            asked = np.append(asked, requests)
+    return kept
 
 
 def _held(here: _Here, heavy: Mask) -> Held:
     places, start = _places(here, heavy)
-    own = bool(here.own[heavy].mean() > 0.5)
     begin, end = start[heavy], here.end[heavy]
     work = here.work[heavy] * (end - begin) / np.maximum(end - here.begin[heavy], 1)
     lulls = _lulls(here, heavy, begin)
@@ -230,7 +237,9 @@ def _held(here: _Here, heavy: Mask) -> Held:
     turn = bool((_in_turn(here, here.is_long)[heavy] > 0).any())
     names = here.labels[here.name[heavy]]
     inside = _most_inside(here, begin, end)
-    return Held(here.rows[heavy], begin, end, names, own, work, lulls, places, here.rows, start, turn, named, inside)
+    return Held(
+        here.rows[heavy], begin, end, names, here.own[heavy], work, lulls, places, here.rows, start, turn, named, inside
+    )
 
 
 def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
