@@ -186,6 +186,8 @@ def _unknown(
         wanted = [f"cpu_busy of each process on the CPUs of {origin}, or cpu_steal of its node"]
     elif shares:
         why = f"{origin} lacked capacity, and nothing recorded accounts for it"
+    elif any(is_told(one, verdict) for one in verdict.shares):
+        why = "most of these requests are very slow without all recorded causes, too"
     else:
         why = "no recorded cause changes these requests when it is taken away"
     if stall is not None and stall.lasting:
