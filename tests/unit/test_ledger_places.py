@@ -198,7 +198,7 @@ def test_visits_that_hold_all_connections_of_their_caller_keep_others_waiting_th
     seen_as: Callable[[Changed], Changed],
 ) -> None:
     run = seen_as(bare(_simulated("few connections")))
-    assert workers(tables.look(run, 50 * MS), "web") == 4, "as many calls were open whenever a visit waited"
+    assert workers(tables.look(run, 50 * MS))["web"] == 4, "as many calls were open whenever a visit waited"
     assert shares(run)["soft-resource"] >= 0.8
     assert {(episode.origin, episode.cause) for episode in diagnose(run).episodes} == {("web", "soft-resource")}
 
@@ -359,7 +359,7 @@ def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was
 def test_the_workers_of_a_server_are_counted_while_all_of_them_wait_for_calls() -> None:
     seen = tables.look(bare(_simulated("all wait")), 50 * MS)
     assert not len(lost_at(seen, "app")), "no attempt was lost, which would show it, too"
-    assert (workers(seen, "app"), workers(seen, "web")) == (10, 0)
+    assert (workers(seen)["app"], workers(seen)["web"]) == (10, 0)
 
 
 def test_turns_are_taken_in_the_order_of_arrival() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.ledger.workers import lost_at, workers
+from tailrace.diagnosis.ledger.workers import lost_at, workers_of
 from tailrace.diagnosis.queues import LEAST_LIMIT
 from tailrace.diagnosis.view import View
 from tailrace.topology import Server
@@ -31,7 +31,7 @@ def _of(view: View, server: Server, slots: Slots | None) -> Server:
     serve, or from those inside when attempts were lost. With workers from the rate, the others that were inside then
     are the backlog, because samples miss its peak."""
     backlog = server.backlog or _backlog(view, server.name)
-    count = server.workers or workers(view, server.name)
+    count = server.workers or workers_of(view, server.name)
     if not count and slots:
         count = slots.workers
         held = _held_at(view, server.name)

@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::pieces::{first_from, Pieces};
 use super::program::Part;
 
 /// Steps of equal length, of at least one nanosecond; there is at least one.
@@ -62,15 +63,6 @@ impl Grid {
     }
 }
 
-/// A stretch within one step during which the number of jobs at work is constant.
-#[derive(Clone, Copy)]
-struct Piece {
-    step: u32,
-    at_work: u32,
-    /// Nanoseconds at full speed that each job at work attains.
-    share: f64,
-}
-
 /// A part and the pieces that it spans.
 #[derive(Clone, Copy)]
 struct Span {
@@ -90,7 +82,7 @@ pub struct Need {
 /// The parts of one server.
 pub struct Capacity {
     cores: f64,
-    pieces: Vec<Piece>,
+    pieces: Pieces,
     spans: Vec<Span>,
     /// Index in the program of the part of each span.
     pub which: Vec<u32>,
@@ -123,15 +115,17 @@ impl Capacity {
         } else {
             which.iter().map(|i| part(i).begin).collect()
         };
-        let (pieces, starts) = pieces(
-            begins
-                .iter()
-                .copied()
-                .zip(which.iter().map(|i| part(i).end)),
-            cores,
-            grid,
-        );
-        let find = |time: i64| starts.partition_point(|&start| start < time) as u32;
+        let stretches = begins
+            .iter()
+            .copied()
+            .zip(which.iter().map(|i| part(i).end));
+        let (pieces, starts) = Pieces::of(stretches, cores, grid);
+        // Parts that are near to each other in the recording are near to each other in time.
+        let mut last = 0;
+        let mut find = |time: i64| {
+            last = first_from(&starts, last, time);
+            last as u32
+        };
         let spans = which.iter().map(part).zip(&begins);
         let spans = spans
             .map(|(p, &begin)| Span {
@@ -153,10 +147,12 @@ impl Capacity {
     /// need a core all the time: it also sleeps, waits for a disk, or sends to a slow client.
     pub fn at_full_speed(&self, used: f64, calm: &[bool]) -> f64 {
         let mut lasted: Vec<f64> = Vec::new();
-        for piece in self.pieces.iter().filter(|piece| calm[piece.step as usize]) {
-            let at_work = piece.at_work as usize;
-            lasted.resize(lasted.len().max(at_work + 1), 0.0);
-            lasted[at_work] += self.length(piece);
+        for (_, range) in self.pieces.by_step().filter(|&(step, _)| calm[step]) {
+            for i in range {
+                let at_work = self.pieces.at_work[i] as usize;
+                lasted.resize(lasted.len().max(at_work + 1), 0.0);
+                lasted[at_work] += self.pieces.length(i, self.cores);
+            }
         }
         let whole: f64 = lasted.iter().sum();
         let mean_of_at_most = |number: f64| {
@@ -180,15 +176,8 @@ impl Capacity {
         if number == self.cores {
             return;
         }
-        let lengths: Vec<f64> = self.pieces.iter().map(|piece| self.length(piece)).collect();
-        for (piece, length) in self.pieces.iter_mut().zip(lengths) {
-            piece.share = length * speed(number, piece.at_work);
-        }
+        self.pieces.share_among(self.cores, number);
         self.cores = number;
-    }
-
-    fn length(&self, piece: &Piece) -> f64 {
-        piece.share / speed(self.cores, piece.at_work)
     }
 
     /// What each part attains at these capacities, in nanoseconds at full speed.
@@ -203,9 +192,9 @@ impl Capacity {
     /// The share of each step in which at least one part is at work.
     pub fn at_work(&self, grid: Grid) -> Vec<f64> {
         let mut found = vec![0.0; grid.steps];
-        for piece in self.pieces.iter().filter(|piece| piece.at_work > 0) {
-            if let Some(share) = found.get_mut(piece.step as usize) {
-                *share += self.length(piece) / grid.step as f64;
+        for (share, (_, range)) in found.iter_mut().zip(self.pieces.by_step()) {
+            for i in range.filter(|&i| self.pieces.at_work[i] > 0) {
+                *share += self.pieces.length(i, self.cores) / grid.step as f64;
             }
         }
         found
@@ -213,11 +202,7 @@ impl Capacity {
 
     /// The demand of each group's parts, from at least `least` that begin and end in calm steps.
     pub fn needs(&self, works: &[f64], calm: &[bool], groups: usize, least: u32) -> Vec<Need> {
-        let is_calm = |at: u32| {
-            self.pieces
-                .get(at as usize)
-                .is_some_and(|piece| calm[piece.step as usize])
-        };
+        let is_calm = |at: u32| self.pieces.step_of(at).is_some_and(|step| calm[step]);
         let mut sums = vec![(0.0, 0.0, 0u32); groups];
         for (span, work) in self.spans.iter().zip(works) {
             if is_calm(span.begin) && is_calm(span.end.saturating_sub(1)) {
@@ -240,7 +225,8 @@ impl Capacity {
     }
 
     /// One update of the capacities. A step without jobs keeps its capacity.
-    fn improve(&self, capacity: &mut [f64], needs: &[Need], room: &mut Room) {
+    /// `busy` is the work in each step.
+    fn improve(&self, capacity: &mut [f64], busy: &[f64], needs: &[Need], room: &mut Room) {
         self.sum_up(capacity, &mut room.attained);
         room.changes.clear();
         room.changes.resize(self.pieces.len() + 1, 0.0);
@@ -256,20 +242,17 @@ impl Capacity {
             room.changes[begin] += ratio;
             room.changes[end] -= ratio;
         }
-        room.steps.clear();
-        room.steps.resize(capacity.len(), (0.0, 0.0));
         let mut ratios = 0.0;
-        for (piece, change) in self.pieces.iter().zip(&room.changes) {
-            ratios += change;
-            let sum = &mut room.steps[piece.step as usize];
-            *sum = (
-                sum.0 + ratios * piece.share,
-                sum.1 + f64::from(piece.at_work) * piece.share,
-            );
-        }
-        for (value, (above, below)) in capacity.iter_mut().zip(&room.steps) {
-            if *below > 0.0 {
-                *value = (*value * above / below).clamp(LEAST, MOST);
+        let steps = capacity.iter_mut().zip(busy);
+        for ((value, busy), (_, range)) in steps.zip(self.pieces.by_step()) {
+            let mut above = 0.0;
+            let pieces = self.pieces.share[range.clone()].iter();
+            for (share, change) in pieces.zip(&room.changes[range]) {
+                ratios += change;
+                above += ratios * share;
+            }
+            if *busy > 0.0 {
+                *value = (*value * above / busy).clamp(LEAST, MOST);
             }
         }
     }
@@ -286,16 +269,17 @@ impl Capacity {
     ) -> Vec<f64> {
         let needs = self.needs(&self.works(prior), calm, groups, least);
         let (mut capacity, mut room) = (prior.to_vec(), Room::default());
-        (0..rounds).for_each(|_| self.improve(&mut capacity, &needs, &mut room));
+        let busy = self.busy(prior.len());
+        (0..rounds).for_each(|_| self.improve(&mut capacity, &busy, &needs, &mut room));
         capacity
     }
 
     /// Nanoseconds that the cores are at work in each step.
     pub fn busy(&self, steps: usize) -> Vec<f64> {
         let mut found = vec![0.0; steps];
-        for piece in &self.pieces {
-            if let Some(sum) = found.get_mut(piece.step as usize) {
-                *sum += f64::from(piece.at_work) * piece.share;
+        for (sum, (_, range)) in found.iter_mut().zip(self.pieces.by_step()) {
+            for i in range {
+                *sum += f64::from(self.pieces.at_work[i]) * self.pieces.share[i];
             }
         }
         found
@@ -311,10 +295,7 @@ impl Capacity {
         needs: &[Need],
         stretches: &[(usize, usize)],
     ) -> Vec<(f64, f64)> {
-        let at = |step: usize| {
-            self.pieces
-                .partition_point(|piece| (piece.step as usize) < step) as u32
-        };
+        let at = |step: usize| self.pieces.first_of(step);
         let bounds: Vec<(u32, u32)> = stretches.iter().map(|&(b, e)| (at(b), at(e))).collect();
         let sums = self.sums(capacity);
         let attained = |from: u32, to: u32| (sums[to as usize] - sums[from as usize]).max(0.0);
@@ -348,16 +329,13 @@ impl Capacity {
         found.clear();
         found.reserve(self.pieces.len() + 1);
         found.push(total);
-        found.extend(self.pieces.iter().map(|piece| {
-            total += capacity[piece.step as usize] * piece.share;
-            total
-        }));
+        for (capacity, (_, range)) in capacity.iter().zip(self.pieces.by_step()) {
+            found.extend(self.pieces.share[range].iter().map(|share| {
+                total += capacity * share;
+                total
+            }));
+        }
     }
-}
-
-/// The share of full speed at which each of these parts works.
-fn speed(cores: f64, at_work: u32) -> f64 {
-    (cores / f64::from(at_work.max(1))).min(1.0)
 }
 
 /// What one update computes: a fresh column of millions of pieces costs as much as the update itself.
@@ -367,8 +345,6 @@ struct Room {
     attained: Vec<f64>,
     /// By how much the sum of the ratios of usual to attained work changes at each piece.
     changes: Vec<f64>,
-    /// For each step, the sums of ratios and of parts at work.
-    steps: Vec<(f64, f64)>,
 }
 
 /// Of the parts that came at once, or were still at the server when a later one came, how many there
@@ -435,40 +411,4 @@ fn turns(parts: &[Part], cores: f64) -> Vec<i64> {
         free.push(Reverse(part.end));
     }
     begins
-}
-
-/// The time of the grid, cut where a part begins or ends and at the ends of steps; and when each
-/// piece begins.
-fn pieces(
-    stretches: impl Iterator<Item = (i64, i64)>,
-    cores: f64,
-    grid: Grid,
-) -> (Vec<Piece>, Vec<i64>) {
-    let mut moments: Vec<(i64, i32)> = stretches
-        .flat_map(|(begin, end)| [(begin, 1), (end, -1)])
-        .collect();
-    moments.push((grid.end_of(grid.steps - 1), 0));
-    moments.sort_unstable();
-    let (mut found, mut starts) = (Vec::new(), Vec::new());
-    let (mut at_work, mut now) = (0i64, grid.begin());
-    for (time, change) in moments {
-        while now < time {
-            let step = grid.at(now);
-            let until = if grid.is_last(step) {
-                time
-            } else {
-                time.min(grid.end_of(step))
-            };
-            let at_work = at_work.max(0) as u32;
-            found.push(Piece {
-                step: step as u32,
-                at_work,
-                share: (until - now) as f64 * speed(cores, at_work),
-            });
-            starts.push(now);
-            now = until;
-        }
-        at_work += i64::from(change);
-    }
-    (found, starts)
 }

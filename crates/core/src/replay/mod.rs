@@ -22,6 +22,7 @@ mod choice;
 mod discipline_tests;
 mod network;
 mod path;
+mod pieces;
 mod program;
 mod section;
 #[cfg(test)]

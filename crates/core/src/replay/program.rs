@@ -103,22 +103,15 @@ const LAST: u32 = 2;
 
 impl Program {
     pub fn of(visits: &Visits) -> Program {
-        let mut calls: Vec<Vec<u32>> = vec![Vec::new(); visits.len()];
-        for (child, &parent) in visits.parent.iter().enumerate() {
-            if let Some(of_parent) = usize::try_from(parent)
-                .ok()
-                .and_then(|parent| calls.get_mut(parent))
-            {
-                of_parent.push(child as u32);
-            }
-        }
+        let (calls, first) = calls(&visits.parent);
         let mut found = Program {
             parts: Vec::new(),
             steps: Vec::new(),
             first: vec![0],
         };
         let mut moments = Vec::new();
-        for (visit, children) in calls.iter().enumerate() {
+        for visit in 0..visits.len() {
+            let children = &calls[first[visit] as usize..first[visit + 1] as usize];
             found.add(visits, visit, children, &mut moments);
             found.first.push(found.steps.len() as u32);
         }
@@ -177,4 +170,32 @@ impl Program {
             });
         }
     }
+}
+
+/// The calls of all visits; those of visit `i` are `calls[first[i]..first[i + 1]]`, in order.
+fn calls(parents: &[i64]) -> (Vec<u32>, Vec<u32>) {
+    let parents_of = || {
+        let known = |&parent: &i64| {
+            usize::try_from(parent)
+                .ok()
+                .filter(|&at| at < parents.len())
+        };
+        parents.iter().map(known).enumerate()
+    };
+    let mut first = vec![0u32; parents.len() + 1];
+    for parent in parents_of().filter_map(|(_, parent)| parent) {
+        first[parent + 1] += 1;
+    }
+    for at in 0..parents.len() {
+        first[at + 1] += first[at];
+    }
+    let mut next = first.clone();
+    let mut found = vec![0u32; first.last().map_or(0, |&all| all as usize)];
+    for (child, parent) in parents_of() {
+        if let Some(parent) = parent {
+            found[next[parent] as usize] = child as u32;
+            next[parent] += 1;
+        }
+    }
+    (found, first)
 }

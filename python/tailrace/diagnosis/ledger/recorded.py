@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -163,6 +163,11 @@ class Recorded:
         return self.sent[self.root]
 
     @cached_property
+    def inside(self) -> tuple[Times, Times]:
+        """Return, for each visit, when the request arrived and left that it works for."""
+        return self.arrival[self.root], self.departure[self.root]
+
+    @cached_property
     def root(self) -> Times:
         """Return, for each visit, the visit at the end of its chain of parents; for a cycle, return any visit in it."""
         found = np.where(self.parent >= 0, self.parent, np.arange(len(self.parent)))
@@ -179,9 +184,12 @@ class Recorded:
         return (self.parent < 0) & (self.caller < 0)
 
 
-def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | None:
+def record(
+    view: View, slow: Slow, whole: Spans | None = None, counts: Mapping[str, int] | None = None
+) -> Recorded | None:
     """Return the visits in the stretches around the very slow requests, or in the stretches of `whole`. Return None if
-    there are no very slow requests or no visits, or if the account would take too much memory."""
+    there are no very slow requests or no visits, or if the account would take too much memory. `counts` are the workers
+    of each server, if they were inferred before."""
     if (whole is None and not slow.clusters) or not view.stays:
         return None
     stretches = nearby(view, slow, slow.clusters) if whole is None else whole
@@ -197,8 +205,9 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
     times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}
     known = Names.of(rows["server"])
     server = np.array([number[name] for name in known.labels.tolist()], dtype=np.uint32)[known.number]
-    counts = np.array([workers(view, name) for name in servers], dtype=np.uint32)
-    start = np.clip(steps.shortened(_start(rows, server, counts)), times["arrival"], times["departure"])
+    counts = workers(view) if counts is None else counts
+    numbers = np.array([counts[name] for name in servers], dtype=np.uint32)
+    start = np.clip(steps.shortened(_start(rows, server, numbers)), times["arrival"], times["departure"])
     client = _clients(view, rows)
     parent = _parents(rows)
     groups, group = _groups(server, Names.of(rows["interaction"].fill_null("")))
@@ -221,7 +230,7 @@ def record(view: View, slow: Slow, whole: Spans | None = None) -> Recorded | Non
         client,
         _follows(client, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
-        counts,
+        numbers,
         rows["bytes"].to_numpy(),
         rows["failed"].fill_null(False).to_numpy(),
         _taken(rows, steps),
@@ -261,8 +270,9 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
     )
     absent = (
         view.requests.filter((pl.col("sent") < int(stretches[-1, 1])) & (pl.col("end") > int(stretches[0, 0])))
-        .filter(~pl.col("request").is_in(rows["request"].drop_nulls().unique().implode()))
-        .filter(pl.col("drops") > 0, pl.col("server").cast(pl.String).is_in(list(view.stays)))
+        .filter(pl.col("drops") > 0)
+        .filter(pl.col("server").cast(pl.String).is_in(list(view.stays)))
+        .join(rows.select("request").drop_nulls(), on="request", how="anti", maintain_order="left")
         .select(
             visit=pl.lit(2**63, pl.UInt64) + pl.col("request"),
             parent=pl.lit(None, pl.UInt64),
@@ -354,11 +364,12 @@ def _may_drop(rows: pl.DataFrame, server: Numbers) -> Flags:
 
 
 def _clients(view: View, rows: pl.DataFrame) -> Times:
-    known = view.requests.filter(pl.col("client").is_not_null()).select("request", "client")
-    asked = rows.select("request", is_call=pl.col("parent").is_not_null())
-    client = asked.join(known, on="request", how="left", maintain_order="left")
-    number = pl.when("is_call").then(None).otherwise(pl.col("client").rank("dense")).cast(pl.Int64)
-    return client.select(number.fill_null(-1).alias("client"))["client"].to_numpy()
+    known = view.requests.select("request", "client").drop_nulls()
+    asked = rows.select("request", "parent").with_row_index("row").filter(pl.col("parent").is_null())
+    theirs = asked.join(known, on="request", maintain_order="left").with_columns(pl.col("client").rank("dense"))
+    found = np.full(len(rows), -1, dtype=np.int64)
+    found[theirs["row"].to_numpy()] = theirs["client"].to_numpy()
+    return found
 
 
 def _follows(client: Times, sent: Times, departure: Times) -> Times:

@@ -51,6 +51,8 @@ def repeated(view: View, recorded: Recorded) -> Repeated:
     has_failed = pl.col("status").cast(pl.String).str.contains(FAILED)
     # Without a failed request or a second one, a client sent none again.
     some = view.requests.filter(pl.col("client").is_not_null(), pl.col("twice") | has_failed).select(of_one).unique()
+    if some.is_empty():
+        return Repeated(*(np.empty(0, dtype=np.int64) for _ in range(4)))
     requests = view.requests.join(some, on=of_one, how="semi", nulls_equal=True, maintain_order="left")
     failed = has_failed.shift(1).over(of_one)
     soon = pl.col("sent") - pl.col("end").shift(1).over(of_one) <= PAUSE_NS

@@ -110,7 +110,7 @@ class Removable:
         before it is not known, so they compute all of it in this time. With `resent`, requests that were lost before
         and arrived in this time belong to it, too: they are sent when they were sent again."""
         recorded = self.account.recorded
-        arrived, left = recorded.arrival[recorded.root], recorded.departure[recorded.root]
+        arrived, left = recorded.inside
         came = arrived if resent else recorded.sent_by_client
         stays = (arrived < begin) & (left > begin + STAYS_NS)
         visits = np.flatnonzero(((came >= begin) | stays) & (recorded.sent_by_client <= end))

@@ -29,6 +29,7 @@ from tailrace.diagnosis.ledger.sections import Sections
 from tailrace.diagnosis.ledger.settled import Settled
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.ledger.trial import BALANCER, BURST, HOLDERS, Removable, Trial
+from tailrace.diagnosis.ledger.workers import workers
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -127,10 +128,10 @@ class Judged:
 def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     """Return one result for each episode; None where there is nothing to replay."""
     found: dict[int, Replayed | None] = {}
-    parts = portions(view, slow)
+    parts, counts = portions(view, slow), workers(view)
 
     def judged(part: list[int]) -> tuple[Replayed | None, ...]:
-        return _judge(view, replace(slow, clusters=tuple(slow.clusters[at] for at in part)))
+        return _judge(view, replace(slow, clusters=tuple(slow.clusters[at] for at in part)), counts)
 
     with crew(min(PORTIONS, os.cpu_count() or 1)) as threads:
         for part, verdicts in zip(parts, threads.map(judged, parts), strict=True):
@@ -138,8 +139,8 @@ def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     return tuple(found[at] for at in range(len(slow.clusters)))
 
 
-def _judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
-    recorded = record(view, slow)
+def _judge(view: View, slow: Slow, counts: Mapping[str, int]) -> tuple[Replayed | None, ...]:
+    recorded = record(view, slow, counts=counts)
     if recorded is None:
         return tuple(None for _ in slow.clusters)
     seen = Seen(view, slow, recorded.steps)

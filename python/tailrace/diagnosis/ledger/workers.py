@@ -15,7 +15,12 @@ FLAT = 0.03
 """Counts at a limit differ by the connections that open and close within the moment of a packet."""
 
 
-def workers(view: View, server: str) -> int:
+def workers(view: View) -> dict[str, int]:
+    """Return the number of workers of each server, or 0 where it is not known."""
+    return {server: workers_of(view, server) for server in view.servers}
+
+
+def workers_of(view: View, server: str) -> int:
     """Return the number of workers in the topology. Otherwise, infer it from the number of open calls, because each
     worker waited for its call. That number must have been the same whenever an attempt was lost. Or it must have stayed
     the same while visits waited for long before their first call. The result is 0 if the number is not known."""
