@@ -76,6 +76,7 @@ pub struct Network {
 pub struct Held {
     pub late: Vec<i64>,
     pub pause: Vec<i64>,
+    /// What each visit needs, if not all of them need a place.
     pub needs: Vec<Needs>,
 }
 

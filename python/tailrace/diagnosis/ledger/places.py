@@ -65,7 +65,7 @@ class Held:
     begin: Times
     end: Times
     names: NDArray[np.str_]
-    alone: Mask
+    in_server: Mask
     """The visit spent most of that time in the server and not in calls."""
     work: Shares
     """For each visit, this is its time at full speed."""
@@ -96,11 +96,11 @@ class Held:
     @property
     def own(self) -> bool:
         """Return whether most of the visits spent that time in the server and not in calls."""
-        return bool(self.alone.mean() > MOSTLY)
+        return bool(self.in_server.mean() > MOSTLY)
 
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
-        columns = ("visits", "begin", "end", "names", "alone", "work", "named")
+        columns = ("visits", "begin", "end", "names", "in_server", "work", "named")
         return replace(self, **{name: getattr(self, name)[mine] for name in columns})
 
     @cached_property

@@ -39,7 +39,7 @@ class Removable:
     turns: Mapping[Line, Times]
     """Without the line, each of its requests is sent then, or never."""
     of_holders: Mapping[Line, Times]
-    """These requests held the places of a line, or computed."""
+    """For these requests, visits held the places of a line, or computed."""
     places: Mapping[Line, Times]
     """These visits held the places of a line. Without the line, none of the visits for their requests needs a place."""
     still_slow: Mapping[Line, Times]
@@ -162,7 +162,7 @@ class Trial:
         self._sent = account.recorded.sent[visits]
         self._asked = account.recorded.parent[visits] < 0
         computed = {line: its for line, its in removable.of_holders.items() if line not in removable.places}
-        self._requests = {line: self._inside(requests) for line, requests in computed.items()}
+        self._computed = {line: self._inside(requests) for line, requests in computed.items()}
         self._spare = {line: self._spared(held) for line, held in removable.places.items()}
         places = {line: self._places(requests) for line, requests in removable.of_clients.items()}
         self._turns = {line: (at[at >= 0], removable.turns[line][at >= 0]) for line, at in places.items()}
@@ -204,10 +204,10 @@ class Trial:
 
     def _slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         found = self.times(without)[2]
-        # Requests that compute are not sent without their line. The replay in which they are sent shows whether they
-        # are very slow themselves.
-        if computed := without & self._requests.keys():
-            found = found | (self.slow(without - computed) & self._still_slow(computed))
+        # Without their line, requests that compute are not sent, and what others wait for takes as long as in a replay
+        # of shared cores. The replay with these lines shows whether such requests are very slow by themselves.
+        if holders := without & self._removable.of_holders.keys():
+            found = found | (self.slow(without - holders) & self._still_slow(holders))
         return found & ~self._batch if (BURST, "") in without else found
 
     def remain(self, without: frozenset[Line]) -> NDArray[np.bool_]:
@@ -233,8 +233,8 @@ class Trial:
         sent = np.where(self._asked, self._sent, NEVER)
         earlier = sent < self._not_before
         sent[earlier] = self._removable.account.recorded.arrival[self.visits[earlier]]
-        for line in without & self._requests.keys():
-            sent[self._requests[line]] = NEVER
+        for line in without & self._computed.keys():
+            sent[self._computed[line]] = NEVER
         for requests, turns in (self._turns[line] for line in without & self._turns.keys()):
             sent[requests] = turns
         if (RETRIES, "") in without:

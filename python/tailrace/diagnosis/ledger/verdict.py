@@ -128,7 +128,8 @@ class Judged:
 def judge(view: View, slow: Slow) -> tuple[Replayed | None, ...]:
     """Return one result for each episode; None where there is nothing to replay."""
     found: dict[int, Replayed | None] = {}
-    parts, counts = portions(view, slow), workers(view)
+    parts = portions(view, slow)
+    counts = workers(view) if parts else {}
 
     def judged(part: list[int]) -> tuple[Replayed | None, ...]:
         return _judge(view, replace(slow, clusters=tuple(slow.clusters[at] for at in part)), counts)
