@@ -1,7 +1,8 @@
 """Step 5: the causes that the ledger confirms by taking them away, and what speaks for or against each other cause.
 
-An episode has the cause with the largest share of its requests. If the replay is not a model of the episode, or if
-what the origin lacked was not recorded, the cause is unknown. Then the finding names the datum that would settle it.
+An episode has the cause with the largest share of its requests. If the replay is not a model of the episode, if what
+the origin lacked was not recorded, or if most requests are as slow without all causes, the cause is unknown. Then the
+finding names the datum that would settle it.
 """
 
 from __future__ import annotations

@@ -11,57 +11,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::pieces::{first_from, Pieces};
+use super::pieces::{first_from, Grid, Pieces};
 use super::program::Part;
-
-/// Steps of equal length, of at least one nanosecond; there is at least one.
-#[derive(Clone, Copy, Debug)]
-pub struct Grid {
-    begin: i64,
-    pub step: i64,
-    pub steps: usize,
-}
-
-impl Grid {
-    pub fn new(begin: i64, step: i64, steps: usize) -> Grid {
-        Grid {
-            begin,
-            step: step.max(1),
-            steps: steps.max(1),
-        }
-    }
-
-    pub fn begin(&self) -> i64 {
-        self.begin
-    }
-
-    /// The step of a time; earlier times belong to the first step, later ones to the last.
-    pub fn at(&self, time: i64) -> usize {
-        usize::try_from(time.saturating_sub(self.begin).div_euclid(self.step))
-            .unwrap_or(0)
-            .min(self.steps - 1)
-    }
-
-    /// The same steps without those before `first`; at least the last step remains.
-    pub fn since(&self, first: usize) -> Grid {
-        let first = first.min(self.steps - 1);
-        let begin = self.step.saturating_mul(first as i64);
-        Grid {
-            begin: self.begin.saturating_add(begin),
-            step: self.step,
-            steps: self.steps - first,
-        }
-    }
-
-    pub fn is_last(&self, step: usize) -> bool {
-        step + 1 >= self.steps
-    }
-
-    pub fn end_of(&self, step: usize) -> i64 {
-        self.begin
-            .saturating_add(self.step.saturating_mul(step as i64 + 1))
-    }
-}
 
 /// A part and the pieces that it spans.
 #[derive(Clone, Copy)]

@@ -28,7 +28,8 @@ mod section;
 #[cfg(test)]
 mod tests;
 
-pub use capacity::{answers_first, in_order, Capacity, Grid, Need};
+pub use capacity::{answers_first, in_order, Capacity, Need};
 pub use choice::{Agreement, Call, Choosing};
 pub use network::{Held, Limits, Needs, Network, Outcome};
+pub use pieces::Grid;
 pub use program::{Part, Program, Step, Visits, KINDS};

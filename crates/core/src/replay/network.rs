@@ -2,9 +2,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::capacity::Grid;
 use super::choice::{Chooser, Choosing};
 use super::path::{caller, Paths};
+use super::pieces::Grid;
 use super::program::{Program, Step, Visits};
 
 /// How a server serves, and the most that it holds (0: any number).
@@ -81,7 +81,7 @@ pub struct Held {
 }
 
 /// What a visit needs of its server.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// A connection, a worker, and a core for its work.
     Place,

@@ -1,7 +1,54 @@
 //! The time of a server, cut where its work changes.
 use std::ops::Range;
 
-use super::capacity::Grid;
+/// Steps of equal length, of at least one nanosecond; there is at least one.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    begin: i64,
+    pub step: i64,
+    pub steps: usize,
+}
+
+impl Grid {
+    pub fn new(begin: i64, step: i64, steps: usize) -> Grid {
+        Grid {
+            begin,
+            step: step.max(1),
+            steps: steps.max(1),
+        }
+    }
+
+    pub fn begin(&self) -> i64 {
+        self.begin
+    }
+
+    /// The step of a time; earlier times belong to the first step, later ones to the last.
+    pub fn at(&self, time: i64) -> usize {
+        usize::try_from(time.saturating_sub(self.begin).div_euclid(self.step))
+            .unwrap_or(0)
+            .min(self.steps - 1)
+    }
+
+    /// The same steps without those before `first`; at least the last step remains.
+    pub fn since(&self, first: usize) -> Grid {
+        let first = first.min(self.steps - 1);
+        let begin = self.step.saturating_mul(first as i64);
+        Grid {
+            begin: self.begin.saturating_add(begin),
+            step: self.step,
+            steps: self.steps - first,
+        }
+    }
+
+    pub fn is_last(&self, step: usize) -> bool {
+        step + 1 >= self.steps
+    }
+
+    pub fn end_of(&self, step: usize) -> i64 {
+        self.begin
+            .saturating_add(self.step.saturating_mul(step as i64 + 1))
+    }
+}
 
 /// Stretches within one step in which the number of parts at work is constant.
 pub(super) struct Pieces {
@@ -93,7 +140,7 @@ impl Pieces {
         self.share[piece] / speed(cores, self.at_work[piece])
     }
 
-    /// Let `now` cores serve the parts, and not so many as `before`.
+    /// Let `now` cores serve the parts instead of `before`.
     pub fn share_among(&mut self, before: f64, now: f64) {
         for (share, &at_work) in self.share.iter_mut().zip(&self.at_work) {
             *share = *share / speed(before, at_work) * speed(now, at_work);

@@ -174,28 +174,24 @@ impl Program {
 
 /// The calls of all visits; those of visit `i` are `calls[first[i]..first[i + 1]]`, in order.
 fn calls(parents: &[i64]) -> (Vec<u32>, Vec<u32>) {
-    let parents_of = || {
-        let known = |&parent: &i64| {
-            usize::try_from(parent)
-                .ok()
-                .filter(|&at| at < parents.len())
-        };
-        parents.iter().map(known).enumerate()
+    let known = |&parent: &i64| {
+        let parent = usize::try_from(parent).ok();
+        parent.filter(|&at| at < parents.len())
+    };
+    let pairs = || {
+        let all = parents.iter().enumerate();
+        all.filter_map(|(child, parent)| Some((child as u32, known(parent)?)))
     };
     let mut first = vec![0u32; parents.len() + 1];
-    for parent in parents_of().filter_map(|(_, parent)| parent) {
-        first[parent + 1] += 1;
-    }
+    pairs().for_each(|(_, parent)| first[parent + 1] += 1);
     for at in 0..parents.len() {
         first[at + 1] += first[at];
     }
     let mut next = first.clone();
-    let mut found = vec![0u32; first.last().map_or(0, |&all| all as usize)];
-    for (child, parent) in parents_of() {
-        if let Some(parent) = parent {
-            found[next[parent] as usize] = child as u32;
-            next[parent] += 1;
-        }
+    let mut found = vec![0u32; pairs().count()];
+    for (child, parent) in pairs() {
+        found[next[parent] as usize] = child;
+        next[parent] += 1;
     }
     (found, first)
 }

@@ -73,8 +73,8 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) 
     that were `repeated` do not count, because they came only because others were slow. Connections on which a client
     sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it.
     Where clients send to several services of a system, each of these has its own usual number, too."""
-    names = [topology.names_of(name)[-1] for name in recorded.servers]
-    service = np.array([names.index(name) for name in names], dtype=np.int64)[recorded.server]
+    services = np.unique([topology.names_of(name)[-1] for name in recorded.servers], return_inverse=True)[1]
+    service = services[recorded.server]
     of_systems = list(_enough(systems.of(recorded), recorded.asked))
     of_services = [its for mine in of_systems for its in _enough(service, recorded.asked & mine)]
     several = of_services if len(of_services) > len(of_systems) else []

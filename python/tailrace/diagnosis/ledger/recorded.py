@@ -163,7 +163,7 @@ class Recorded:
         return self.sent[self.root]
 
     @cached_property
-    def inside(self) -> tuple[Times, Times]:
+    def request_stays(self) -> tuple[Times, Times]:
         """Return, for each visit, when the request arrived and left that it works for."""
         return self.arrival[self.root], self.departure[self.root]
 

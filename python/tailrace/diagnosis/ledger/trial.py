@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tailrace._core import Section
 from tailrace.diagnosis.ledger import bursts, choices, delays, retries
 from tailrace.diagnosis.ledger.account import Account, Line
+from tailrace.diagnosis.ledger.bursts import Beyond
 from tailrace.diagnosis.ledger.losses import Seen, own_work
 from tailrace.diagnosis.ledger.policies import RECORDED
 from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
@@ -34,14 +35,10 @@ class Removable:
     """This is what a replay can leave out: the lines of an account, and requests."""
 
     account: Account
-    of_clients: Mapping[Line, Times]
-    """These requests are the bursts and the retries."""
-    turns: Mapping[Line, Times]
-    """Without the line, each of its requests is sent then, or never."""
+    of_clients: Mapping[Line, Beyond]
+    """These requests are the bursts and the retries. Without the line, each of them is sent in its turn, or never."""
     of_holders: Mapping[Line, Times]
     """For these requests, visits held the places of a line, or computed."""
-    places: Mapping[Line, Times]
-    """These visits held the places of a line. Without the line, none of the visits for their requests needs a place."""
     still_slow: Mapping[Line, Times]
     """These of them are very slow without that line, too. Without it, a request that computed is shorter by that time,
     and a request that held a place is shorter by its wait for the place."""
@@ -70,20 +67,15 @@ class Removable:
         batch = np.intersect1d(_union(still_slow.values()), came.requests)
         waiting = (slow for line, slow in still_slow.items() if line[0] != own_work.CAUSE)
         slow_alone = np.intersect1d(_union(waiting), batch)
-        places = {line: visits[line] for line in of_holders if line[0] != own_work.CAUSE}
+        burst = came.without(_union(of_holders.values()))
         # A request that computed belongs to that line, however many of its kind came.
         computed = _union(its for line, its in of_holders.items() if line[0] == own_work.CAUSE)
-        came = came.without(computed)
-        burst = came.without(_union(of_holders[line] for line in places))
-        holders = came.without(burst.requests)
-        of_clients = {(BURST, ""): burst.requests, HOLDERS: holders.requests, (RETRIES, ""): again.visits}
-        never = np.full(len(again.visits), NEVER)
+        holders = came.without(np.append(burst.requests, computed))
+        retried = Beyond(again.visits, np.full(len(again.visits), NEVER))
         return cls(
             account,
-            of_clients,
-            {(BURST, ""): burst.turns, HOLDERS: holders.turns, (RETRIES, ""): never},
+            {(BURST, ""): burst, HOLDERS: holders, (RETRIES, ""): retried},
             of_holders,
-            places,
             still_slow,
             batch,
             slow_alone,
@@ -95,9 +87,9 @@ class Removable:
     @property
     def came(self) -> Mapping[Line, Times]:
         """Return the requests of the lines of clients. The burst has all that came beyond the usual number."""
-        clients = self.of_clients
-        burst = _union((clients[BURST, ""], clients[HOLDERS], self.batch))
-        return {(BURST, ""): burst, (RETRIES, ""): clients[RETRIES, ""]}
+        requests = {line: came.requests for line, came in self.of_clients.items()}
+        burst = _union((requests[BURST, ""], requests[HOLDERS], self.batch))
+        return {(BURST, ""): burst, (RETRIES, ""): requests[RETRIES, ""]}
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
@@ -110,7 +102,7 @@ class Removable:
         before it is not known, so they compute all of it in this time. With `resent`, requests that were lost before
         and arrived in this time belong to it, too: they are sent when they were sent again."""
         recorded = self.account.recorded
-        arrived, left = recorded.inside
+        arrived, left = recorded.request_stays
         came = arrived if resent else recorded.sent_by_client
         stays = (arrived < begin) & (left > begin + STAYS_NS)
         visits = np.flatnonzero(((came >= begin) | stays) & (recorded.sent_by_client <= end))
@@ -161,11 +153,12 @@ class Trial:
         self._not_before = not_before
         self._sent = account.recorded.sent[visits]
         self._asked = account.recorded.parent[visits] < 0
-        computed = {line: its for line, its in removable.of_holders.items() if line not in removable.places}
+        computed = {line: its for line, its in removable.of_holders.items() if line[0] == own_work.CAUSE}
         self._computed = {line: self._inside(requests) for line, requests in computed.items()}
-        self._spare = {line: self._spared(held) for line, held in removable.places.items()}
-        places = {line: self._places(requests) for line, requests in removable.of_clients.items()}
-        self._turns = {line: (at[at >= 0], removable.turns[line][at >= 0]) for line, at in places.items()}
+        held = removable.of_holders.keys() - computed.keys()
+        self._spare = {line: self._spared(account.visits_of(line)) for line in held}
+        places = {line: self._places(came.requests) for line, came in removable.of_clients.items()}
+        self._turns = {line: (at[at >= 0], removable.of_clients[line].turns[at >= 0]) for line, at in places.items()}
         again, before = places[RETRIES, ""], self._places(removable.first_attempts)
         self._again, self._before = again[again >= 0], before[again >= 0]
         instead = np.array([self._places(visits) for visits in removable.instead])
@@ -204,8 +197,9 @@ class Trial:
 
     def _slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         found = self.times(without)[2]
-        # Without their line, requests that compute are not sent, and what others wait for takes as long as in a replay
-        # of shared cores. The replay with these lines shows whether such requests are very slow by themselves.
+        # Without their line, requests that compute are not sent. Those that held places wait for their time at full
+        # speed, although they may have waited for something else all along. The replay with these lines and the
+        # recording show which of both are very slow by themselves.
         if holders := without & self._removable.of_holders.keys():
             found = found | (self.slow(without - holders) & self._still_slow(holders))
         return found & ~self._batch if (BURST, "") in without else found
