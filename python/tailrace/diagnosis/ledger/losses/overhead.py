@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import settle
-from tailrace.diagnosis.constants import MANY, MOMENTS
+from tailrace.diagnosis.constants import MANY, MOMENTS, SEVERAL
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
@@ -30,6 +30,11 @@ RELATED = 0.7
 """A rank correlation of so much explains half of the variance of the ranks."""
 VISITS = 400
 """The CPU time of so many visits varies by a twentieth by chance, where that of a single one varies by its mean."""
+APART = 3.51
+"""The means of the highest and of the lowest tenth of normal values differ by so many standard deviations: 2 φ(z) / 0.1
+with the ninth decile z."""
+NORMAL = 1.4826
+"""The standard deviation of normal values is so many times their median absolute deviation."""
 OTHERS = 0.01
 """A step in which other causes took more than this says nothing about the visits."""
 
@@ -89,13 +94,29 @@ def _curve(
     """Return the relation, or None where the samples do not show one."""
     used, fine = np.nan_to_num(seen.at(own)), np.isfinite(seen.at(own)) & (others <= OTHERS)
     window = _windows(seen, own, done, fine)
-    count = int(window.max(initial=-1)) + 1
-    if count < MANY or not _grows_in_spare_time(seen, own, inside, done, fine):
+    if int(window.max(initial=-1)) + 1 < MANY:
         return None
     work, time, mean = _sums(window, done), _sums(window, used), _means(window, inside)
     order = np.argsort(mean, kind="stable")
     cost = (time / work)[order]
+    if not (_is_dearer(cost) or _grows_in_spare_time(seen, own, inside, done, fine)):
+        return None
     return Curve(mean[order], _growing(cost))
+
+
+def _is_dearer(cost: NDArray[np.float64]) -> bool:
+    """Return whether a visit costs more with many inside than with few, by more than chance explains. `cost` is in the
+    order of the visits inside. Dear visits make others wait, so by chance windows with many inside are the dearer ones;
+    but even the dearest tenth and the cheapest tenth differ only by `APART` standard deviations. A server that became
+    slower for another reason has its dear windows among those with the most inside, and the others cost the same. So
+    only the half of the windows with fewer inside counts."""
+    half = cost[: len(cost) // 2]
+    tenth = len(half) // 10
+    if tenth < SEVERAL:
+        return False
+    low, high = half[:tenth], half[-tenth:]
+    spread = max(NORMAL * float(np.median(np.abs(part - np.median(part)))) for part in (low, high))
+    return float(np.median(high) - np.median(low)) > APART * spread
 
 
 def _grows_in_spare_time(
