@@ -11,7 +11,7 @@ import pytest
 
 from plans import made
 from tailrace.diagnosis import diagnose
-from tailrace.diagnosis.ledger.losses.overhead import Curve, _growing
+from tailrace.diagnosis.ledger.losses.overhead import Curve, _growing, _is_dearer
 
 THREADS = {"free": 1, "slope": 0.5, "power": 0.2}
 """With 40 visits inside, each costs twice as much as alone."""
@@ -52,6 +52,22 @@ def test_a_queue_in_which_visits_cost_more_is_the_cause_of_its_own_length(tmp_pa
     assert found.total() > 10
 
 
+def test_overhead_shows_where_the_cpu_is_nearly_always_full(tmp_path: Path) -> None:
+    """Few visits are done in a sample with a spare CPU. So only full samples show what a visit costs."""
+    table = system(560, 1.0, THREADS)
+    table["sampling"]["interval"] = "20 ms"
+    table["interactions"]["query"]["at"]["db"]["compute"] = "0.3 ms"
+    found = causes(table, tmp_path)
+    assert set(found) == {("db", "concurrency-overhead")}
+    assert found.total() > 1000
+
+
+def test_overhead_from_the_first_second_on_is_the_cause_of_an_overload_that_lasts(tmp_path: Path) -> None:
+    """The time that counts as calm is overloaded, too, so what is usual does not show what the overhead took."""
+    found = causes(system(1700, 1.0, THREADS), tmp_path)
+    assert found["db", "concurrency-overhead"] > 0.9 * found.total() > 1000
+
+
 SLOW = {"kind": "slow", "place": "db", "at": "2 s", "for": "60 ms", "every": "200 ms", "left": 0.3}
 FREEZE = {"kind": "freeze", "place": "db", "at": "9 s", "for": "700 ms"}
 CLOCK = {"kind": "slow", "place": "db", "at": "8 s", "for": "3 s", "left": 0.7}
@@ -67,6 +83,19 @@ def test_a_queue_that_has_another_reason_shows_no_overhead(table: dict[str, Any]
     found = causes(table, tmp_path)
     assert found.total() > 10
     assert "concurrency-overhead" not in {cause for _, cause in found}
+
+
+@pytest.mark.parametrize(
+    ("dearest", "by_chance", "expected"),
+    [(2.0, 0.05, True), (2.0, 0.4, False), (1.1, 0.05, False)],
+    ids=["more than chance", "visits that vary", "a little dearer"],
+)
+def test_visits_are_dearer_if_chance_explains_less(dearest: float, by_chance: float, expected: bool) -> None:
+    assert _is_dearer(np.linspace(1.0, dearest, 100), by_chance) is expected
+
+
+def test_visits_that_are_dear_only_while_most_are_inside_show_another_reason() -> None:
+    assert not _is_dearer(np.repeat([1.0, 3.0], [60, 40]), 0.05)
 
 
 def test_the_nearest_growing_values_are_means_of_neighbours() -> None:

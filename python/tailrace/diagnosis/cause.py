@@ -84,11 +84,10 @@ def explain(
 def _origin(main: Share, overflow: Overflow, lost: Drops, verdict: Replayed) -> str | None:
     """Return the server that the main cause slowed down. Requests beyond the usual number slow down no server: they
     gather at the narrowest one."""
-    if main.cause == BALANCER or (main.server is None and main.cause != BURST):
-        return overflow.origin or lost.dropper
-    known = main.server or verdict.extract.narrowest(lost.first) or overflow.origin or lost.dropper
+    slowed = None if main.cause == BALANCER else main.server
+    narrowest = verdict.extract.narrowest(lost.first) if main.cause == BURST else None
     # In an overload as long as the recording there is no calm time to compare with: the queues alone decide.
-    return known or verdict.extract.narrowest(lost.first, slowed=0.0)
+    return slowed or narrowest or overflow.origin or lost.dropper or verdict.extract.narrowest(lost.first, slowed=0.0)
 
 
 def by_size(verdict: Replayed) -> list[Share]:

@@ -16,11 +16,13 @@ from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import overlap
+from tailrace.diagnosis.waiting import per_second
 from tailrace.diagnosis.words import count, duration
+from tailrace.units import SECOND
 
 COMPUTES = 0.3
-"""Visits compute if they use this share of the CPU that others left to them, beyond the server's usual use. A visit
-that waits uses a few hundredths of it. A visit that computes uses nearly all of it."""
+"""Visits compute if they use this share of the CPU that others left to them. A visit that waits uses a few hundredths
+of it. A visit that computes uses nearly all of it."""
 
 
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
@@ -74,16 +76,19 @@ def _inside(seen: Seen, held: Held) -> Shares:
 
 
 def _computes(seen: Seen, server: str, held: Held) -> bool:
-    own = seen.view.series(server, "cpu_busy")[:1]
-    if not own or not held.own:
+    own, recorded = seen.view.series(server, "cpu_busy")[:1], seen.recorded_visits
+    rate = per_second(seen.view.stays[server].departures, seen.slow)
+    if not own or not held.own or recorded is None or not rate:
         return False
-    beyond = seen.at(own[0]) - seen.slow.usual(own[0])
-    could = np.clip(own[0].capacity - seen.slow.usual(own[0]), 0.0, _inside(seen, held))
-    could = np.where(np.isnan(beyond), 0.0, could)
-    # A server uses more and less than usual by chance, so its use is summed up before it is compared.
-    used = float(np.minimum(np.nan_to_num(beyond), could)[could > 0.0].sum())
+    inside, used = _inside(seen, held), seen.at(own[0])
+    its = (inside > 0.0) & ~np.isnan(used)
+    others = recorded.steps.at(recorded.departure[np.setdiff1d(held.rows, held.visits)])
+    # What the others used follows from their number: the service demand law.
+    by_others = float(its[others].sum()) * seen.slow.usual(own[0]) * SECOND / rate / STEP_NS
+    beyond = float(used[its].sum()) - by_others
+    could = min(own[0].capacity * float(its.sum()) - by_others, float(inside[its].sum()))
     left = float(held.work.sum()) / max(float((held.end - held.begin).sum()), 1.0)
-    return used > 0.0 and used >= COMPUTES * left * float(could.sum())
+    return beyond > 0.0 and beyond >= COMPUTES * left * could
 
 
 def _filled(seen: Seen, server: str, held: Held) -> Shares:

@@ -18,6 +18,7 @@ from tailrace.diagnosis.constants import MANY, MOMENTS, SEVERAL
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.view import View
 
@@ -33,8 +34,6 @@ VISITS = 400
 APART = 3.51
 """The means of the highest and of the lowest tenth of normal values differ by so many standard deviations: 2 φ(z) / 0.1
 with the ninth decile z."""
-NORMAL = 1.4826
-"""The standard deviation of normal values is so many times their median absolute deviation."""
 OTHERS = 0.01
 """A step in which other causes took more than this says nothing about the visits."""
 
@@ -52,20 +51,18 @@ class Curve:
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    """Return what a server lost to overhead beyond what it usually loses, where its samples show that its CPU time for
-    each visit grows with the visits inside. Collections that nobody recorded would raise both numbers, too."""
+    """Return what a server lost to overhead beyond what it loses with few visits inside, where its samples show that
+    its CPU time for each visit grows with the visits inside. Collections that nobody recorded would raise both numbers,
+    too."""
     recorded = seen.recorded_visits
     if recorded is None or settle.unseen_collections(seen.view, server) is not None:
         return None
     for own in seen.view.series(server, "cpu_busy")[:1]:
-        inside = seen.view.own_queue(server, recorded.steps.middles).astype(np.float64)
-        done = _done(seen, recorded, server)
-        curve = _curve(seen, own, inside, done, seen.lost.get(server, np.zeros(len(seen.steps))))
+        here = _Here.of(seen, recorded, server)
+        curve = _curve(seen, own, here, seen.lost.get(server, np.zeros(len(seen.steps))))
         if curve is None:
             return None
-        cost, calm = curve.at(inside), done * seen.calm
-        usual = float(np.average(cost, weights=calm)) if calm.any() else float(curve.cost[0])
-        return Loss(np.clip(1.0 - usual / cost, 0.0, 1.0))
+        return Loss(1.0 - curve.cost[0] / curve.at(here.inside))
     return None
 
 
@@ -73,69 +70,88 @@ def missing(view: View, server: str) -> str | None:
     return None if view.series(server, "cpu_busy") else f"cpu_busy of {server}"
 
 
-def _done(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.float64]:
-    """Return how many usual visits a server did in each step. A visit counts for a half when it comes and for a half
-    when it leaves, because those inside have done half of their work on average. It counts for as many usual visits as
-    its group takes times as long as the others in calm time."""
-    here = np.flatnonzero(recorded.server == recorded.number[server])
-    steps, group = len(recorded.steps), recorded.group[here]
-    came, left = recorded.steps.at(recorded.arrival[here]), recorded.steps.at(recorded.departure[here])
-    calm = seen.calm[came] if seen.calm[came].any() else np.ones(len(here), dtype=bool)
-    count = np.bincount(group[calm], minlength=recorded.groups)
-    took = np.bincount(group[calm], recorded.own_ns[here[calm]].astype(np.float64), recorded.groups)
-    mean = took.sum() / max(count.sum(), 1)
-    weight = np.where(count > 0, took / np.maximum(count, 1) / max(mean, 1.0), 1.0)[group]
-    return np.asarray((np.bincount(came, weight, steps) + np.bincount(left, weight, steps)) / 2)
+@dataclass(frozen=True)
+class _Here:
+    """These are the visits of one server."""
+
+    inside: Shares
+    """So many are inside in each step."""
+    done: Shares
+    """So many usual visits the server did in each step. A visit counts for a half when it comes and for a half when it
+    leaves, because those inside have done half of their work on average. It counts for as many usual visits as its
+    group takes times as long as the others in calm time."""
+    came: Times
+    """Each visit came in this step."""
+    relative: Shares
+    """The own time of each visit, divided by the mean of its group in calm time."""
+
+    @classmethod
+    def of(cls, seen: Seen, recorded: Recorded, server: str) -> _Here:
+        here = np.flatnonzero(recorded.server == recorded.number[server])
+        steps, group, own = len(recorded.steps), recorded.group[here], recorded.own_ns[here].astype(np.float64)
+        came, left = recorded.steps.at(recorded.arrival[here]), recorded.steps.at(recorded.departure[here])
+        calm = seen.calm[came] if seen.calm[came].any() else np.ones(len(here), dtype=bool)
+        count = np.bincount(group[calm], minlength=recorded.groups)
+        took = np.bincount(group[calm], own[calm], recorded.groups)
+        usual = np.where(count > 0, took / np.maximum(count, 1), took.sum() / max(count.sum(), 1))
+        weight = usual[group] / max(took.sum() / max(count.sum(), 1), 1.0)
+        done = (np.bincount(came, weight, steps) + np.bincount(left, weight, steps)) / 2
+        inside = seen.view.own_queue(server, recorded.steps.middles).astype(np.float64)
+        return cls(inside, done, came, own / np.maximum(usual[group], 1.0))
 
 
-def _curve(
-    seen: Seen, own: Series, inside: NDArray[np.float64], done: NDArray[np.float64], others: Shares
-) -> Curve | None:
+def _curve(seen: Seen, own: Series, here: _Here, others: Shares) -> Curve | None:
     """Return the relation, or None where the samples do not show one."""
     used, fine = np.nan_to_num(seen.at(own)), np.isfinite(seen.at(own)) & (others <= OTHERS)
-    window = _windows(seen, own, done, fine)
+    window = _windows(seen, own, here.done, fine)
     if int(window.max(initial=-1)) + 1 < MANY:
         return None
-    work, time, mean = _sums(window, done), _sums(window, used), _means(window, inside)
+    work, time, mean = _sums(window, here.done), _sums(window, used), _means(window, here.inside)
     order = np.argsort(mean, kind="stable")
     cost = (time / work)[order]
-    if not (_is_dearer(cost) or _grows_in_spare_time(seen, own, inside, done, fine)):
+    by_chance = _variation(used < AT_WORK * own.capacity, here) / float(np.median(work)) ** 0.5
+    if not (_is_dearer(cost, by_chance) or _grows_in_spare_time(seen, own, here, fine)):
         return None
-    return Curve(mean[order], _growing(cost))
+    least = float(np.median(cost[: max(len(cost) // 10, SEVERAL)]))
+    return Curve(mean[order], np.maximum(_growing(cost), least))
 
 
-def _is_dearer(cost: NDArray[np.float64]) -> bool:
+def _variation(spare: NDArray[np.bool_], here: _Here) -> float:
+    """Return the coefficient of variation of the work of a visit. Only visits that came in `spare` time, while the CPU
+    was not full, count, because their time is about their work."""
+    times = here.relative[spare[here.came]]
+    return float(times.std() / max(times.mean(), 1e-9)) if len(times) >= MANY else np.inf
+
+
+def _is_dearer(cost: NDArray[np.float64], by_chance: float) -> bool:
     """Return whether a visit costs more with many inside than with few, by more than chance explains. `cost` is in the
-    order of the visits inside. Dear visits make others wait, so by chance windows with many inside are the dearer ones;
-    but even the dearest tenth and the cheapest tenth differ only by `APART` standard deviations. A server that became
-    slower for another reason has its dear windows among those with the most inside, and the others cost the same. So
-    only the half of the windows with fewer inside counts."""
+    order of the visits inside, and `by_chance` is its coefficient of variation. Dear visits make others wait, so chance
+    makes windows dear that have many inside. But even the means of the dearest tenth and of the cheapest tenth differ
+    only by `APART` standard deviations. A server that became slower for another reason has most visits inside while it
+    is slow, and its other windows cost the same. So only the half of the windows with fewer inside counts."""
     half = cost[: len(cost) // 2]
     tenth = len(half) // 10
     if tenth < SEVERAL:
         return False
-    low, high = half[:tenth], half[-tenth:]
-    spread = max(NORMAL * float(np.median(np.abs(part - np.median(part)))) for part in (low, high))
-    return float(np.median(high) - np.median(low)) > APART * spread
+    low, high = (float(np.median(part)) for part in (half[:tenth], half[-tenth:]))
+    return high - low > APART * by_chance * low
 
 
-def _grows_in_spare_time(
-    seen: Seen, own: Series, inside: NDArray[np.float64], done: NDArray[np.float64], fine: NDArray[np.bool_]
-) -> bool:
+def _grows_in_spare_time(seen: Seen, own: Series, here: _Here, fine: NDArray[np.bool_]) -> bool:
     """Return whether visits were dearer in samples with more of them inside. Only samples without a full CPU count. In
     them nothing stopped the server, and dear visits hardly make others wait. A governor raises the clock with the load,
     so a slow clock makes visits dear where few are inside."""
     used, sample = np.nan_to_num(seen.at(own)), own.which(seen.steps.middles)
     begins = np.flatnonzero(np.diff(sample, prepend=-1) | (np.diff(seen.steps.begins, prepend=0) != STEP_NS))
     part = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(sample)))
-    steps, work = np.bincount(part), np.bincount(part, done)
+    steps, work = np.bincount(part), np.bincount(part, here.done)
     whole = steps * STEP_NS >= (own.end - own.begin)[sample[begins]]
     good = whole & (used[begins] < AT_WORK * own.capacity) & (work >= MANY)
     good &= np.bincount(part, ~fine) == 0
     if int(good.sum()) < MANY:
         return False
     cost = (used[begins] * steps)[good] / work[good]
-    return grows(cost, (np.bincount(part, inside) / steps)[good])
+    return grows(cost, (np.bincount(part, here.inside) / steps)[good])
 
 
 def _sums(window: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
