@@ -118,6 +118,45 @@ def test_a_computation_on_an_event_loop_is_long_beside_visits_that_wait_for_thei
     assert right.right > 0.95 * right.vlrt > 100
 
 
+def test_a_burst_of_computations_is_charged_with_what_shorter_ones_would_do_too(tmp_path: Path) -> None:
+    """Twenty exports compute for 0.15 s each, one after the other. If each computed for only 0.1 s, so many at once
+    would still keep the loop busy for two seconds."""
+    table = {
+        "tiers": {"node": {"kind": "async", "calls": ["db"]}, "db": {"workers": 400, "backlog": 400}},
+        "interactions": {
+            "page": {"at": {"node": {"compute": "1 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "0.5 ms"}}},
+            "export": {"at": {"node": {"compute": "150 ms", "scv": 0.0}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 300, "interaction": "page"},
+            "exports": {"kind": "batch", "size": 20, "every": "9 s", "interaction": "export"},
+        },
+    }
+    _, _, right = told(table, tmp_path / "run")
+    assert all(right.causes[cause]["told"] > 300 for cause in ("own-work", "workload-burst"))
+    assert right.right > 0.95 * right.vlrt > 1000
+
+
+def test_computations_show_although_the_cpu_is_usually_full(tmp_path: Path) -> None:
+    """Six exports take half of the workers, and the pages that they leave room for use less of the CPU than usual."""
+    table = {
+        "tiers": {"web": {"workers": 12, "backlog": 600, "calls": ["db"]}, "db": {"workers": 400, "backlog": 400}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "4 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "0.5 ms"}}},
+            "export": {"at": {"web": {"compute": "600 ms", "scv": 0.0}}},
+        },
+        "workloads": {
+            "users": {"kind": "closed", "clients": 300, "think": "1 s", "interaction": "page"},
+            "exports": {"kind": "batch", "size": 6, "first": "8 s", "every": "16 s", "interaction": "export"},
+        },
+    }
+    _, _, right = told(table, tmp_path / "run")
+    assert right.causes["own-work"]["told"] > 0.9 * right.vlrt
+    assert right.right > 0.95 * right.vlrt > 500
+
+
 def test_other_requests_hold_another_server(tmp_path: Path) -> None:
     """Reports hold the connections to db, and at other times exports keep the event loop computing."""
     table = {

@@ -116,7 +116,7 @@ def causes(found: Diagnosis) -> Counter[str]:
     [
         ("a line of its own", "soft-resource"),
         ("one pool for replicas", "freeze"),
-        ("reports compute on busy servers", "workload-burst"),
+        ("reports compute on busy servers", "own-work"),
     ],
 )
 def test_a_system_is_reproduced_and_its_cause_confirmed(name: str, cause: str) -> None:

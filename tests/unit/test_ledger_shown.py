@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -120,3 +121,14 @@ def test_the_largest_share_comes_first_whatever_its_cause(main: str, stopped: Re
     some = (Share("neighbour", "app", 30.0, 60), Share(main, None, 61.0, 39), Share(UNKNOWN, "app", 9.0, 91))
     one = replace(stopped, recorded=100, replayed=100, shares=some)
     assert [share.cause for share in cause.by_size(one)] == [main, "neighbour", UNKNOWN]
+
+
+@pytest.mark.parametrize("name", [RETRIES, BALANCER, BURST])
+def test_what_clients_or_balancers_did_has_an_origin_although_no_queue_rose(stopped: Replayed, name: str) -> None:
+    """In an overload as long as the recording, no queue rises: it is long from the first moment on."""
+    nowhere = SimpleNamespace(origin=None)
+    lost = SimpleNamespace(dropper=None, first=None)
+    share = Share(name, "web" if name == BALANCER else None, 100.0, 0)
+    assert cause._origin(share, nowhere, lost, stopped) == "app"  # type: ignore[arg-type]
+    risen = SimpleNamespace(origin="db")
+    assert cause._origin(share, risen, lost, stopped) == ("app" if name == BURST else "db")  # type: ignore[arg-type]

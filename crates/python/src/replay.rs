@@ -403,8 +403,9 @@ impl Section {
     /// Run it at these capacities; writes when each visit is first sent, leaves and arrives into
     /// `sent`, `departure` and `arrival`. `choosing` is how each choice is made: "recorded", "turns",
     /// or a policy. `late` and `pause` hold up each visit before its arrival and after its start. Visits
-    /// of which `spare` is 1 need no connection and no worker, and those of which it is 2 no core either.
-    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None, spare=None))]
+    /// of which `spare` is 1 need no connection and no worker, and those of which it is 2 no core either. Each
+    /// visit works for at most `most` at a time.
+    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None, spare=None, most=None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -417,6 +418,7 @@ impl Section {
         late: Option<PyBuffer<i64>>,
         pause: Option<PyBuffer<i64>>,
         spare: Option<PyBuffer<u8>>,
+        most: Option<PyBuffer<i64>>,
     ) -> PyResult<()> {
         let network = &self.network;
         let (capacity, sent_at) = (by_server(py, network, &capacity)?, sent);
@@ -431,6 +433,7 @@ impl Section {
                 Some(flags) => flags.to_vec(py)?.into_iter().map(needs).collect(),
                 None => Vec::new(),
             },
+            most: column(most)?,
         };
         let choosing = choosing
             .iter()
@@ -438,7 +441,7 @@ impl Section {
             .collect::<PyResult<Vec<_>>>()?;
         let visits = network.visits.len();
         let fits = |rows: usize| rows == 0 || rows == visits;
-        let columns = [held.late.len(), held.pause.len(), held.needs.len()];
+        let columns = [held.late.len(), held.pause.len(), held.needs.len(), held.most.len()];
         if sent.len() != visits || !columns.into_iter().all(fits) {
             return Err(PyValueError::new_err("a value for each visit"));
         }

@@ -78,6 +78,8 @@ pub struct Held {
     pub pause: Vec<i64>,
     /// What each visit needs, if not all of them need a place.
     pub needs: Vec<Needs>,
+    /// How many nanoseconds each visit works at most at a time, if not all of them work as long as recorded.
+    pub most: Vec<i64>,
 }
 
 /// What a visit needs of its server.
@@ -95,6 +97,12 @@ impl Held {
     pub(super) fn needs(&self, visit: u32) -> Needs {
         let needs = self.needs.get(visit as usize);
         needs.copied().unwrap_or(Needs::Place)
+    }
+
+    /// The work of a part of the visit, of which `recorded` is the recorded work.
+    fn work(&self, visit: u32, recorded: f64) -> f64 {
+        let most = self.most.get(visit as usize);
+        most.map_or(recorded, |&most| recorded.min(most as f64))
     }
 
     pub(super) fn needs_place(&self, visit: u32) -> bool {
@@ -421,7 +429,8 @@ impl<'a> State<'a> {
                 }
                 Step::Work(part) if self.net.works[part as usize] >= 1.0 => {
                     let is_new = self.net.program.parts[part as usize].is_new();
-                    return self.works(visit, self.net.works[part as usize], is_new, now);
+                    let work = self.held.work(visit, self.net.works[part as usize]);
+                    return self.works(visit, work, is_new, now);
                 }
                 Step::Work(_) => {}
                 Step::Send(call) => self.sends(call, now),

@@ -437,6 +437,17 @@ fn a_packet_that_is_late_arrives_later_and_a_pause_holds_the_worker() {
 }
 
 #[test]
+fn a_visit_works_no_longer_than_the_most_that_it_may() {
+    let mut system = System::of(visits(&[(0, 700), (10, 710)]), vec![one_core()]);
+    let whole = system.run(&[full()], &[full()], &[]);
+    assert_close(whole.departure[0], 700 * MS);
+    system.held_up.most = vec![100 * MS, NEVER];
+    let out = system.run(&[full()], &[full()], &[]);
+    assert_close(out.departure[0], 190 * MS);
+    assert!(out.departure[1] < whole.departure[1] - 200 * MS);
+}
+
+#[test]
 fn a_path_loses_the_packets_of_those_that_come_when_it_loses_packets() {
     let times = [(100, 310), (400, 1410), (320, 330), (450, 460)];
     let mut system = System::of(visits(&times), vec![one_core()]);

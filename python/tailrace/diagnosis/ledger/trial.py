@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace._core import Section
+from tailrace.diagnosis.constants import LONG_NS
 from tailrace.diagnosis.ledger import bursts, choices, delays, retries
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.bursts import Beyond
@@ -23,7 +24,8 @@ from tailrace.units import SECOND
 
 BURST, BALANCER, RETRIES = bursts.CAUSE, choices.CAUSE, retries.CAUSE
 HOLDERS: Line = BURST, "holders"
-"""These are the requests of the burst that held places. Without this line, each of them is sent in its turn."""
+"""These are the requests of the burst that held places or computed. Without this line, each of them is sent in its
+turn."""
 IN_TURN = "turns"
 STAYS_NS = SECOND
 """A section begins in calm time, or when queues are short. Requests that leave soon after it begins hold nothing when
@@ -40,13 +42,11 @@ class Removable:
     of_holders: Mapping[Line, Times]
     """For these requests, visits held the places of a line, or computed."""
     still_slow: Mapping[Line, Times]
-    """These of them are very slow without that line, too. Without it, a request that computed is shorter by that time,
-    and a request that held a place is shorter by its wait for the place."""
+    """Without that line, these of them wait for no place, and are very slow all the same. Those that computed are not
+    among them: their replay computes less."""
     batch: Times
-    """These of them came beyond the usual number, and are as slow without that line. Without the burst, no client waits
-    for them; the others still wait for what they hold."""
-    slow_alone: Times
-    """These of them did not compute: they would have been as slow without any other request."""
+    """These of them came beyond the usual number. Without the burst, no client waits for them; the others still wait
+    for what they hold."""
     first_attempts: Times
     """For each of the retries, this is the visit of the first attempt."""
     instead: tuple[Times, Times]
@@ -61,24 +61,19 @@ class Removable:
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         still_slow = {
-            line: _slow_without(recorded, line[0], visits[line], came.requests, seen.slow.threshold_ns)
+            line: _slow_without(recorded, visits[line], seen.slow.threshold_ns)
             for line in of_holders
+            if line[0] != own_work.CAUSE
         }
         batch = np.intersect1d(_union(still_slow.values()), came.requests)
-        waiting = (slow for line, slow in still_slow.items() if line[0] != own_work.CAUSE)
-        slow_alone = np.intersect1d(_union(waiting), batch)
         burst = came.without(_union(of_holders.values()))
-        # A request that computed belongs to that line, however many of its kind came.
-        computed = _union(its for line, its in of_holders.items() if line[0] == own_work.CAUSE)
-        holders = came.without(np.append(burst.requests, computed))
         retried = Beyond(again.visits, np.full(len(again.visits), NEVER))
         return cls(
             account,
-            {(BURST, ""): burst, HOLDERS: holders, (RETRIES, ""): retried},
+            {(BURST, ""): burst, HOLDERS: came.without(burst.requests), (RETRIES, ""): retried},
             of_holders,
             still_slow,
             batch,
-            slow_alone,
             again.first,
             again.instead(recorded),
             seen.slow.threshold_ns,
@@ -116,17 +111,11 @@ def _union(some: Iterable[Times]) -> Times:
     return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *some]))
 
 
-def _slow_without(recorded: Recorded, cause: str, visits: Times, beyond: Times, threshold_ns: int) -> Times:
-    """Return the requests that are very slow even without the computation of these visits, or without their wait for a
-    place. Visits that compute, and came beyond the usual number, slow each other: each of them is as slow without the
-    computation of one."""
-    computes = cause == own_work.CAUSE
-    lasted = recorded.own_ns if computes else recorded.start - recorded.sent
+def _slow_without(recorded: Recorded, visits: Times, threshold_ns: int) -> Times:
+    """Return the requests that are very slow even without the wait of these visits for a place."""
     roots, number = np.unique(recorded.root[visits], return_inverse=True)
-    without_ns = np.bincount(number, lasted[visits], len(roots))
-    if computes:
-        without_ns[np.isin(roots, beyond)] = 0
-    return roots[(recorded.departure - recorded.sent)[roots] - without_ns >= threshold_ns]
+    waited_ns = np.bincount(number, (recorded.start - recorded.sent)[visits], len(roots))
+    return roots[(recorded.departure - recorded.sent)[roots] - waited_ns >= threshold_ns]
 
 
 class Trial:
@@ -153,10 +142,9 @@ class Trial:
         self._not_before = not_before
         self._sent = account.recorded.sent[visits]
         self._asked = account.recorded.parent[visits] < 0
-        computed = {line: its for line, its in removable.of_holders.items() if line[0] == own_work.CAUSE}
-        self._computed = {line: self._inside(requests) for line, requests in computed.items()}
-        held = removable.of_holders.keys() - computed.keys()
-        self._spare = {line: self._spared(account.visits_of(line)) for line in held}
+        holders = {line: account.visits_of(line) for line in removable.of_holders}
+        self._spare = {line: self._spared(its) for line, its in holders.items() if line[0] != own_work.CAUSE}
+        self._most = {line: self._at_most(its) for line, its in holders.items() if line[0] == own_work.CAUSE}
         places = {line: self._places(came.requests) for line, came in removable.of_clients.items()}
         self._turns = {line: (at[at >= 0], removable.of_clients[line].turns[at >= 0]) for line, at in places.items()}
         again, before = places[RETRIES, ""], self._places(removable.first_attempts)
@@ -197,26 +185,26 @@ class Trial:
 
     def _slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         found = self.times(without)[2]
-        # Without their line, requests that compute are not sent. Those that held places wait for their time at full
-        # speed, although they may have waited for something else all along. The replay with these lines and the
-        # recording show which of both are very slow by themselves.
-        if holders := without & self._removable.of_holders.keys():
+        # Without their line, requests that held places wait for their time at full speed, although they may have waited
+        # for something else all along. The replay with these lines and the recording show which of them are very slow
+        # by themselves.
+        if holders := without & self._removable.still_slow.keys():
             found = found | (self.slow(without - holders) & self._still_slow(holders))
         return found & ~self._batch if (BURST, "") in without else found
 
     def remain(self, without: frozenset[Line]) -> NDArray[np.bool_]:
-        """Return which visits are very slow requests without these lines. Requests of the burst that held places are
-        charged to these places first, and to the burst for what they do without holding any."""
+        """Return which visits are very slow requests without these lines. Requests of the burst that held places or
+        computed are charged to these lines first, and to the burst for what they do without."""
         found = self.slow(without)
         if (BURST, "") not in without or not len(self._turns[HOLDERS][0]):
             return found
-        held_none = without.union(self._spare)
+        held_none = without.union(self._spare, self._most)
         return found & ~(self.slow(held_none) & ~self.slow(held_none | {HOLDERS}))
 
     def slow_by_themselves(self, without: frozenset[Line]) -> NDArray[np.bool_]:
         """Return which of the requests that are very slow without these lines held places, and took that long by
         themselves."""
-        holders = without & self._removable.of_holders.keys()
+        holders = without & self._removable.still_slow.keys()
         return self.remain(without) & self._still_slow(holders) if holders else np.zeros(len(self.visits), dtype=bool)
 
     def _still_slow(self, holders: frozenset[Line]) -> NDArray[np.bool_]:
@@ -227,18 +215,18 @@ class Trial:
         sent = np.where(self._asked, self._sent, NEVER)
         earlier = sent < self._not_before
         sent[earlier] = self._removable.account.recorded.arrival[self.visits[earlier]]
-        for line in without & self._computed.keys():
-            sent[self._computed[line]] = NEVER
         for requests, turns in (self._turns[line] for line in without & self._turns.keys()):
             sent[requests] = turns
         if (RETRIES, "") in without:
             sent[self._taken], sent[self._lost] = sent[self._lost], NEVER
         spare = [self._spare[line] for line in without & self._spare.keys()]
+        most = [self._most[line] for line in without & self._most.keys()]
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
         left = [*self._pauses, *(one for line, one in self._delays.items() if line not in without)]
         late, pause = delays.held_up(len(sent), left) if left else (None, None)
         run = self._capacity(without), sent, self._choosing(without), departure, arrival
-        self._section.run(*run, late, pause, np.max(spare, axis=0) if spare else None)
+        needs = np.max(spare, axis=0) if spare else None, np.min(most, axis=0) if most else None
+        self._section.run(*run, late, pause, *needs)
         asked = self._asked & (sent < NEVER)
         took = departure - np.where(asked, sent, 0)
         slow = asked & ((departure == NEVER) | (took >= self._removable.threshold_ns))
@@ -274,6 +262,13 @@ class Trial:
         recorded = self._removable.account.recorded
         found = np.isin(recorded.root[self.visits], recorded.root[holders]).astype(np.uint8)
         found[self._inside(holders)] = 2
+        return found
+
+    def _at_most(self, computing: Times) -> Times:
+        """Return for how long each visit computes at most if these compute for no longer than a visit that is not
+        long."""
+        found = np.full(len(self.visits), NEVER)
+        found[self._inside(computing)] = LONG_NS
         return found
 
     def _inside(self, visits: Times) -> Times:

@@ -356,7 +356,7 @@ class _Bench:
         name, most = max(names.items(), key=lambda item: item[1] / (usual[item[0]] + 1))
         differs = most * (sum(usual.values()) + 1) >= 2 * (usual[name] + 1) * names.total()
         said = [f"{most:,} of them were {name}"] if name and differs else []
-        if many := len(near(removable.slow_alone)):
+        if many := len(near(removable.batch)):
             said.append(f"{many:,} took that long by themselves")
         return ", and ".join(said) or None
 
