@@ -441,7 +441,12 @@ impl Section {
             .collect::<PyResult<Vec<_>>>()?;
         let visits = network.visits.len();
         let fits = |rows: usize| rows == 0 || rows == visits;
-        let columns = [held.late.len(), held.pause.len(), held.needs.len(), held.most.len()];
+        let columns = [
+            held.late.len(),
+            held.pause.len(),
+            held.needs.len(),
+            held.most.len(),
+        ];
         if sent.len() != visits || !columns.into_iter().all(fits) {
             return Err(PyValueError::new_err("a value for each visit"));
         }
