@@ -108,7 +108,14 @@ impl Replay {
         let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);
         let [follows, repeats, patience] = roots(py, visits, columns.len())?;
         let bytes: Vec<u64> = column(py, visits, "bytes")?;
-        let lengths = [pool.len(), held.len(), choice.len(), bytes.len()];
+        let like: Vec<i64> = column(py, visits, "like")?;
+        let lengths = [
+            pool.len(),
+            held.len(),
+            choice.len(),
+            bytes.len(),
+            like.len(),
+        ];
         let fits = lengths.iter().all(|&n| n == may_drop.len())
             && may_drop.len() == columns.len()
             && [&may_turn, &loops]
@@ -124,7 +131,7 @@ impl Replay {
             ));
         }
         py.detach(|| {
-            let (program, grid) = (Program::of(&columns), Grid::new(begin, step, steps));
+            let (program, grid) = (Program::like(&columns, &like), Grid::new(begin, step, steps));
             let each: Vec<_> = limits.iter().enumerate().collect();
             let servers = at_once(each, |(i, one)| {
                 Capacity::of(&program.parts, i as u32, one.cores, grid, false)

@@ -103,6 +103,12 @@ const LAST: u32 = 2;
 
 impl Program {
     pub fn of(visits: &Visits) -> Program {
+        Program::like(visits, &[])
+    }
+
+    /// `like` has the visit whose steps each visit takes, because its own work was not recorded, or -1. Each of these
+    /// steps is the same part, so a work that is measured once holds for both. An empty column names none.
+    pub fn like(visits: &Visits, like: &[i64]) -> Program {
         let (calls, first) = calls(&visits.parent);
         let mut found = Program {
             parts: Vec::new(),
@@ -112,10 +118,38 @@ impl Program {
         let mut moments = Vec::new();
         for visit in 0..visits.len() {
             let children = &calls[first[visit] as usize..first[visit + 1] as usize];
-            found.add(visits, visit, children, &mut moments);
+            if other(like, visit).is_none() {
+                found.add(visits, visit, children, &mut moments);
+            }
             found.first.push(found.steps.len() as u32);
         }
+        if (0..visits.len()).any(|visit| other(like, visit).is_some()) {
+            found.lend(like, &calls, &first);
+        }
         found
+    }
+
+    /// Give visits the steps of others. A call in these steps becomes the call that is like it.
+    fn lend(&mut self, like: &[i64], calls: &[u32], first: &[u32]) {
+        let (mut steps, mut ends) = (Vec::with_capacity(self.steps.len()), vec![0]);
+        for visit in 0..self.first.len() - 1 {
+            let from = other(like, visit).unwrap_or(visit);
+            let its = self.first.get(from).zip(self.first.get(from + 1));
+            let range = its.map_or(0..0, |(&begin, &end)| begin as usize..end as usize);
+            let children = &calls[first[visit] as usize..first[visit + 1] as usize];
+            let mine = |call: u32| {
+                let alike = |&&child: &&u32| other(like, child as usize) == Some(call as usize);
+                children.iter().find(alike).copied()
+            };
+            steps.extend(self.steps[range].iter().filter_map(|&step| match step {
+                Step::Work(_) => Some(step),
+                _ if from == visit => Some(step),
+                Step::Send(call) => mine(call).map(Step::Send),
+                Step::Wait(call) => mine(call).map(Step::Wait),
+            }));
+            ends.push(steps.len() as u32);
+        }
+        (self.steps, self.first) = (steps, ends);
     }
 
     fn add(
@@ -170,6 +204,11 @@ impl Program {
             });
         }
     }
+}
+
+/// The visit whose steps a visit takes.
+fn other(like: &[i64], visit: usize) -> Option<usize> {
+    usize::try_from(*like.get(visit)?).ok()
 }
 
 /// The calls of all visits; those of visit `i` are `calls[first[i]..first[i + 1]]`, in order.
