@@ -251,13 +251,11 @@ def _unheard(view: View, part: _Part) -> str:
     number, moments = int(part.unheard.sum()), part.sent[part.unheard]
     first, last = clock(view, int(moments.min())), clock(view, int(moments.max()))
     when = f"at {first}" if first == last else f"from {first} to {last}"
-    one = number == 1
-    whose = "the client of this connection" if one else "the clients of these connections"
+    were, caller, most = ("was", "its client", "") if number == 1 else ("were", "their clients", " at most")
     longest = duration(int(part.cost[part.unheard].max()))
     return (
-        f"On {count(number, 'connection')} that {'was' if one else 'were'} opened {when}, {part.server} dropped the last "
-        f"packet of the handshake, which nobody sent again: {whose} waited for {part.server} to speak first, "
-        f"{longest}{'' if one else ' at most'}, and it never did."
+        f"On {count(number, 'connection')} that {were} opened {when}, {part.server} dropped the last packet of the "
+        f"handshake, and nobody sent it again: {caller} waited for a greeting that never came, for {longest}{most}."
     )
 
 

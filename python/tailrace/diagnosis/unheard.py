@@ -43,7 +43,8 @@ class Unheard:
 
 def find(view: View) -> Unheard:
     """Return the requests whose connections were dropped in this way, each request once."""
-    parts = [_of_server(view, server) for server in view.servers if view.callers_of(server)]
+    servers = [server for server in view.servers if view.callers_of(server)] if view.events_of(UNHEARD) else []
+    parts = [_of_server(view, server) for server in servers]
     rows = [part for part in parts if not part.is_empty()]
     if not rows:
         none = np.empty(0, dtype=np.int64)
@@ -63,7 +64,7 @@ def _of_server(view: View, server: str) -> pl.DataFrame:
     groups = np.split(silent, np.flatnonzero(np.diff(silent[:, 0]) > GAP_NS) + 1)
     dropped = [group for group in groups if _is_dropped(view, server, group)]
     sent, ended = waiting["sent"].to_numpy(), waiting["end"].to_numpy()
-    pairs = [pair for pair in _assigned(sent, ended, dropped)]
+    pairs = _assigned(sent, ended, dropped)
     return pl.DataFrame(
         {
             "request": waiting["request"].gather([row for row, _, _ in pairs]),

@@ -234,3 +234,45 @@ fn calls(parents: &[i64]) -> (Vec<u32>, Vec<u32>) {
     }
     (found, first)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visit_that_is_like_another_takes_its_steps_and_sends_its_own_calls() {
+        // A request with two calls; and one that was never answered, whose second call was recorded as the first.
+        let visits = Visits {
+            server: vec![0, 1, 1, 0, 1, 1],
+            parent: vec![-1, 0, 0, -1, 3, 3],
+            sent: vec![0, 2, 5, 1, 8, 3],
+            arrival: vec![0, 2, 5, 1, 90, 90],
+            start: vec![0, 2, 5, 1, 90, 90],
+            departure: vec![9, 4, 7, 90, 90, 90],
+            group: vec![0, 1, 1, 0, 1, 1],
+            ready: vec![0, 2, 5, 1, 8, 3],
+        };
+        let program = Program::like(&visits, &[-1, -1, -1, 0, 1, 2]);
+        let steps = |visit: usize| {
+            &program.steps[program.first[visit] as usize..program.first[visit + 1] as usize]
+        };
+        let first = [
+            Step::Work(0),
+            Step::Send(1),
+            Step::Wait(1),
+            Step::Work(1),
+            Step::Send(2),
+            Step::Wait(2),
+            Step::Work(2),
+        ];
+        assert_eq!(steps(0), first);
+        let own = first.map(|step| match step {
+            Step::Work(part) => Step::Work(part),
+            Step::Send(call) => Step::Send(call + 3),
+            Step::Wait(call) => Step::Wait(call + 3),
+        });
+        assert_eq!(steps(3), own);
+        assert_eq!((steps(1), steps(2)), (steps(4), steps(5)));
+        assert_eq!(program.parts.len(), 5, "its own time shows no work");
+    }
+}

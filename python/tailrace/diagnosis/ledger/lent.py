@@ -12,7 +12,7 @@ for that worker until the request is given up.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -128,15 +128,20 @@ def joined(recorded: Recorded, loans: list[Loan]) -> Recorded:
     like, root, parent, sent, arrival, departure = np.array(rows, dtype=np.int64).reshape(-1, 6).T
     own = recorded.like.copy()
     own[[loan.visit for loan in loans]] = [loan.tree[0][0] for loan in loans]
-    added = {"parent": parent, "sent": sent, "arrival": arrival, "start": arrival, "departure": departure}
+    added: dict[str, Any] = {"parent": parent, "sent": sent, "arrival": arrival, "start": arrival}
+    added |= {"departure": departure}
     added |= {"request": recorded.request[root], "failed": np.zeros(len(like), dtype=bool)}
     added |= {"lost": np.zeros(len(like), dtype=np.uint8), "taken": np.full(len(like), np.iinfo(np.int64).max)}
     added |= {
         name: getattr(recorded, name)[like]
         for name in ("server", "caller", "group", "may_drop", "client", "follows", "bytes")
     }
-    columns = {name: np.concatenate((getattr(recorded, name), its)) for name, its in added.items()}
+    columns: dict[str, Any] = {name: np.concatenate((getattr(recorded, name), its)) for name, its in added.items()}
     names = replace(recorded.names, number=np.append(recorded.names.number, recorded.names.number[like]))
+    # On the way of these calls, an attempt can be lost.
+    for first in {loan.tree[loan.way[0]][0] for loan in loans}:
+        alike = (columns["caller"] == recorded.caller[first]) & (columns["server"] == recorded.server[first])
+        columns["may_drop"][alike] = 1
     return replace(recorded, **columns, names=names, like=np.append(own, like))
 
 
