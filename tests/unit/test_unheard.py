@@ -91,6 +91,11 @@ def vlrt(found: Diagnosis) -> dict[tuple[str | None, str | None, str], int]:
     return {(row.dropper, row.origin, row.cause): row.vlrt for row in found.summary}
 
 
+def assigned(sent: np.ndarray, ended: np.ndarray, groups: list[np.ndarray]) -> list[tuple[int, ...]]:
+    rows, connections = unheard._assigned(sent, ended, groups)
+    return [(row, *one) for row, one in zip(rows.tolist(), connections.tolist(), strict=True)]
+
+
 def found_of(memory: Memory) -> unheard.Unheard:
     return unheard.find(look(memory, 50 * MS))
 
@@ -119,6 +124,7 @@ def test_the_report_says_what_became_of_them(answered: Memory) -> None:
     assert f"On {len(silent)} connections" in dropped
     assert "db dropped the last packet of the handshake, and nobody sent it again" in dropped
     assert "waited for a greeting that never came" in dropped
+    assert f"{len(silent)} earlier attempts to open them had been lost, too" in dropped, "as they were in the recording"
     assert "listen drops" in dropped
     assert "or the client gave up" in found.episodes[0].findings[0].sentence
     assert f"except for the packets of {len(silent)} requests" in found.answer[0]
@@ -189,19 +195,19 @@ def test_without_a_counter_a_long_queue_shows_it(answered: Memory) -> None:
 def test_requests_wait_for_connections_in_their_order() -> None:
     sent, ended = np.array([1, 2, 3, 50, 60]), np.array([99, 99, 99, 99, 99])
     first, second = np.array([[10, 80], [11, 80], [12, 80]]), np.array([[70, 80], [71, 81]])
-    found = unheard._assigned(sent, ended, [first, second])
+    found = assigned(sent, ended, [first, second])
     assert found == [(0, 10, 80), (1, 11, 80), (2, 12, 80), (3, 70, 80), (4, 71, 81)]
 
 
 def test_requests_that_wait_for_something_else_leave_it_open_whose_connection_it_is() -> None:
     sent, ended = np.array([1, 2, 3, 50]), np.array([99, 99, 99, 99])
-    assert unheard._assigned(sent, ended, [np.array([[10, 80], [11, 80]])]) == []
-    assert unheard._assigned(sent, ended, [np.array([[10, 80], [11, 80]]), np.array([[60, 80], [61, 80]])]) == [
+    assert assigned(sent, ended, [np.array([[10, 80], [11, 80]])]) == []
+    assert assigned(sent, ended, [np.array([[10, 80], [11, 80]]), np.array([[60, 80], [61, 80]])]) == [
         (0, 10, 80),
         (1, 11, 80),
         (2, 60, 80),
         (3, 61, 80),
     ], "later as many of both wait"
     given_up = np.array([5, 99, 99, 99])
-    assert [row for row, *_ in unheard._assigned(sent, given_up, [np.array([[10, 80], [11, 80]])])] == [1, 2]
-    assert unheard._assigned(np.array([20]), np.array([99]), [np.array([[10, 80]])]) == [], "it came later"
+    assert [row for row, *_ in assigned(sent, given_up, [np.array([[10, 80], [11, 80]])])] == [1, 2]
+    assert assigned(np.array([20]), np.array([99]), [np.array([[10, 80]])]) == [], "it came later"

@@ -136,7 +136,8 @@ def _lost(diagnosis: Diagnosis) -> str:
     attempts, segments = (
         sum(_number(e, name) for e in diagnosis.episodes) for name in ("attempts_lost", "segments_lost")
     )
-    return "connection attempt" if attempts and not segments else "packet"
+    unheard = sum(_number(e, "vlrt_unheard") for e in diagnosis.episodes)
+    return "connection attempt" if attempts and not segments and not unheard else "packet"
 
 
 def _again(diagnosis: Diagnosis) -> str:

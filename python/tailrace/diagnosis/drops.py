@@ -83,6 +83,8 @@ class _Part:
     crowd: Crowd
     unheard: NDArray[np.bool_]
     """This shows for each request whether nobody repeated the lost packet."""
+    before: int
+    """This is the number of these requests of which an attempt to connect was lost before, too."""
 
     @property
     def repeated(self) -> NDArray[np.int64]:
@@ -129,7 +131,8 @@ def _part(view: View, cluster: Cluster, lost: Losses, server: str) -> _Part:
     unanswered = lost.unanswered[rows]
     at = sent[unanswered] if unanswered.any() else sent
     crowded = crowd(view, server, np.sort(at))
-    return _Part(server, rows, sent, lost.cost[rows], int(unanswered.sum()), counted, crowded, lost.unheard[rows])
+    known = int(unanswered.sum()), counted, crowded, lost.unheard[rows], int(lost.before[rows].sum())
+    return _Part(server, rows, sent, lost.cost[rows], *known)
 
 
 def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
@@ -251,11 +254,14 @@ def _unheard(view: View, part: _Part) -> str:
     number, moments = int(part.unheard.sum()), part.sent[part.unheard]
     first, last = clock(view, int(moments.min())), clock(view, int(moments.max()))
     when = f"at {first}" if first == last else f"from {first} to {last}"
-    were, caller, most = ("was", "its client", "") if number == 1 else ("were", "their clients", " at most")
-    longest = duration(int(part.cost[part.unheard].max()))
+    one = number == 1
+    longest = f"{duration(int(part.cost[part.unheard].max()))}{'' if one else ' at most'}"
+    attempts = "An earlier attempt" if part.before == 1 else f"{part.before:,} earlier attempts"
+    before = f" {attempts} to open {'it' if one else 'them'} had been lost, too." if part.before else ""
     return (
-        f"On {count(number, 'connection')} that {were} opened {when}, {part.server} dropped the last packet of the "
-        f"handshake, and nobody sent it again: {caller} waited for a greeting that never came, for {longest}{most}."
+        f"On {count(number, 'connection')} that {'was' if one else 'were'} opened {when}, {part.server} dropped the "
+        f"last packet of the handshake, and nobody sent it again: {'its client' if one else 'their clients'} waited for a "
+        f"greeting that never came.{before} From the first attempt on, {'it' if one else 'they'} waited for {longest}."
     )
 
 

@@ -44,6 +44,8 @@ class Losses:
     shows that the server, or its kernel, was there."""
     unheard: NDArray[np.bool_]
     """This shows whether the lost packet was the last one of a handshake, and nobody repeated it."""
+    before: NDArray[np.bool_]
+    """This shows whether the first attempt to open that connection was lost, too."""
 
 
 def find(view: View, slow: Slow) -> Losses:
@@ -65,7 +67,7 @@ def find(view: View, slow: Slow) -> Losses:
             cost[i] = max(cost[i], min(lost, response[i]))
             if lost * least >= response[i]:
                 server[i], sent[i], unanswered[i] = name, first, silent
-    found = Losses(server, sent, cost, unanswered, np.zeros(len(rows), dtype=bool))
+    found = Losses(server, sent, cost, unanswered, *np.zeros((2, len(rows)), dtype=bool))
     _unheard(view, rows, found)
     _unlinked(view, rows, found)
     return replace(found, server=server.astype(np.str_))
@@ -79,8 +81,10 @@ def _unheard(view: View, rows: pl.DataFrame, found: Losses) -> None:
         if (i := of.get(request)) is None:
             continue
         end = min(int(silent.end[i]), int(rows["end"][row]))
-        found.server[row], found.sent[row], found.cost[row] = silent.server[i], silent.begin[i], end - silent.begin[i]
+        found.server[row], found.sent[row] = silent.server[i], silent.begin[i]
+        found.cost[row] = min(end - int(silent.first[i]), int(rows["response_ns"][row]))
         found.unanswered[row], found.unheard[row] = False, True
+        found.before[row] = silent.first[i] < silent.begin[i]
 
 
 def _own_cost(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:

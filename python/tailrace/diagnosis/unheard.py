@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import NEARLY, REPEATED_NS
+from tailrace.diagnosis.constants import LONG_NS, NEARLY, REPEATED_NS
 from tailrace.diagnosis.crowds import crowd
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
@@ -26,6 +26,7 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import GAP_NS
 
 EMPTY = np.empty((0, 2), dtype=np.int64)
+TIMES = ("begin", "end", "first")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Unheard:
     """The client had the connection from then on: it had sent the packet that was dropped."""
     end: Times
     """The connection ended, or the recording did."""
+    first: Times
+    """The client sent its first attempt to connect then, if that was lost, too. Otherwise it is `begin`."""
 
 
 def find(view: View) -> Unheard:
@@ -48,11 +51,10 @@ def find(view: View) -> Unheard:
     rows = [part for part in parts if not part.is_empty()]
     if not rows:
         none = np.empty(0, dtype=np.int64)
-        return Unheard(none.astype(np.uint64), none.astype(np.str_), none, none)
+        return Unheard(none.astype(np.uint64), none.astype(np.str_), none, none, none)
     found = pl.concat(rows).unique("request", keep="first", maintain_order=True)
-    columns = (found[name].to_numpy() for name in ("request", "server", "begin", "end"))
-    request, server, begin, end = columns
-    return Unheard(request, server.astype(np.str_), begin, end)
+    request, server, *times = (found[name].to_numpy() for name in ("request", "server", *TIMES))
+    return Unheard(request, server.astype(np.str_), *times)
 
 
 def _of_server(view: View, server: str) -> pl.DataFrame:
@@ -61,18 +63,15 @@ def _of_server(view: View, server: str) -> pl.DataFrame:
     if not len(silent) or waiting.is_empty():
         return pl.DataFrame()
     silent = silent[np.lexsort((silent[:, 1], silent[:, 0]))]
+    silent = np.column_stack((silent, _first_attempts(view, server, silent[:, 0])))
     groups = np.split(silent, np.flatnonzero(np.diff(silent[:, 0]) > GAP_NS) + 1)
     dropped = [group for group in groups if _is_dropped(view, server, group)]
     sent, ended = waiting["sent"].to_numpy(), waiting["end"].to_numpy()
-    pairs = _assigned(sent, ended, dropped)
-    return pl.DataFrame(
-        {
-            "request": waiting["request"].gather([row for row, _, _ in pairs]),
-            "server": pl.Series([server] * len(pairs), dtype=pl.String),
-            "begin": pl.Series([begin for _, begin, _ in pairs], dtype=pl.Int64),
-            "end": pl.Series([end for _, _, end in pairs], dtype=pl.Int64),
-        }
-    )
+    rows, connections = _assigned(sent, ended, dropped)
+    if not len(rows):
+        return pl.DataFrame()
+    times = {name: pl.Series(its) for name, its in zip(TIMES, connections.T, strict=True)}
+    return waiting[rows].select("request", server=pl.lit(server)).with_columns(**times)
 
 
 def _events(view: View, server: str, kind: str) -> Times:
@@ -111,21 +110,37 @@ def _counted(view: View, server: str, series: Series, begin: Times) -> tuple[flo
     return float(drops.sum()), lost
 
 
-def _assigned(sent: Times, ended: Times, groups: list[Times]) -> list[tuple[int, int, int]]:
-    """Return which request waits for which silent connection: the number of the request, and the begin and the end of
-    the connection. Requests and connections are assigned in their order wherever as many of both wait. A request came
-    before its connection, and was not given up before. `sent` is in order, and so are the groups."""
-    found: list[tuple[int, int, int]] = []
+def _first_attempts(view: View, server: str, begin: Times) -> Times:
+    """Return when the first attempt was sent for each of these connections. A lost attempt that belongs to no visit was
+    sent again shortly before such a connection began. `begin` is in order."""
+    visited = view.lossy.filter(pl.col("server") == server)["sent"].to_numpy()
+    lost = _events(view, server, LOST)
+    lost = lost[~np.isin(lost[:, 0], visited)]
+    lost = lost[np.argsort(lost[:, 1], kind="stable")]
+    found, at = begin.copy(), 0
+    for number, moment in enumerate(begin.tolist()):
+        at = max(at, int(np.searchsorted(lost[:, 1], moment - LONG_NS)))
+        if at < len(lost) and lost[at, 1] <= moment:
+            found[number], at = lost[at, 0], at + 1
+    return found
+
+
+def _assigned(sent: Times, ended: Times, groups: list[Times]) -> tuple[Times, Times]:
+    """Return the numbers of requests, and the silent connections for which they wait. Requests and connections are
+    assigned in their order wherever as many of both wait. A request came before its connection, and was not given up
+    before. `sent` is in order, and so are the groups. The first column of a group has the begins of its connections."""
+    found: list[tuple[Times, Times]] = []
     first, waiting = 0, np.empty(0, dtype=np.int64)
-    silent: Times = EMPTY
+    silent: list[Times] = []
     for group in groups:
         until = int(np.searchsorted(sent, group[-1, 0], "right"))
-        silent = np.concatenate((silent, group))
+        silent.append(group)
         waiting = np.concatenate((waiting, np.arange(first, until)))
         waiting = waiting[ended[waiting] > group[0, 0]]
         first = until
-        if len(waiting) != len(silent) or (sent[waiting] > silent[:, 0]).any():
-            continue
-        found += zip(waiting.tolist(), *silent.T.tolist(), strict=True)
-        waiting, silent = waiting[:0], EMPTY
-    return found
+        open_ = np.concatenate(silent)
+        if len(waiting) == len(open_) and (sent[waiting] <= open_[:, 0]).all():
+            found.append((waiting, open_))
+            waiting, silent = waiting[:0], []
+    rows, connections = ([one[at] for one in found] for at in (0, 1))
+    return (np.concatenate(rows), np.concatenate(connections)) if found else (waiting[:0], EMPTY)
