@@ -255,12 +255,13 @@ def _unheard(view: View, part: _Part) -> str:
     first, last = clock(view, int(moments.min())), clock(view, int(moments.max()))
     when = f"at {first}" if first == last else f"from {first} to {last}"
     one = number == 1
+    whose = "its client" if one else "their clients"
     longest = f"{duration(int(part.cost[part.unheard].max()))}{'' if one else ' at most'}"
     attempts = "An earlier attempt" if part.before == 1 else f"{part.before:,} earlier attempts"
     before = f" {attempts} to open {'it' if one else 'them'} had been lost, too." if part.before else ""
     return (
         f"On {count(number, 'connection')} that {'was' if one else 'were'} opened {when}, {part.server} dropped the "
-        f"last packet of the handshake, and nobody sent it again: {'its client' if one else 'their clients'} waited for a "
+        f"last packet of the handshake, and nobody sent it again: {whose} waited for a "
         f"greeting that never came.{before} From the first attempt on, {'it' if one else 'they'} waited for {longest}."
     )
 
