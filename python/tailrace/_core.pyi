@@ -418,9 +418,10 @@ class Replay:
     """The visits of a recording as the network of queues that they were (crates/core/src/replay).
 
     Columns are objects with a buffer (NumPy arrays). Of `visits`: int64 parent (-1: none), sent, arrival, start,
-    departure, ready and follows; uint32 server, group, pool, held and choice (the largest number: none); uint64
-    bytes; uint8 may_drop. Of `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8
-    may_turn and loops (it is known to be an event loop). Times are nanoseconds.
+    departure, ready, follows and like (the visit whose steps this one takes, because its own were not recorded; -1:
+    none); uint32 server, group, pool, held and choice (the largest number: none); uint64 bytes; uint8 may_drop. Of
+    `servers`: float64 cores; uint32 workers, accept and inside (0: any number); uint8 may_turn and loops (it is known
+    to be an event loop). Times are nanoseconds.
     ValueError: columns that do not fit together.
     """
 

@@ -201,6 +201,7 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
         bytes=np.zeros(2 * n, dtype=np.uint64),
         failed=np.zeros(2 * n, dtype=bool),
         taken=np.full(2 * n, recorded.NEVER),
+        like=none,
     )
 
 

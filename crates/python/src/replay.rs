@@ -70,11 +70,13 @@ fn times(py: Python<'_>, visits: &Bound<'_, PyAny>) -> PyResult<Visits> {
     })
 }
 
-/// What each root follows, what it repeats, and how long its client waited for that.
-fn roots(py: Python<'_>, visits: &Bound<'_, PyAny>, size: usize) -> PyResult<[Vec<i64>; 3]> {
+/// What each root follows, what it repeats, and how long its client waited for that; and the visit whose steps each
+/// visit takes.
+fn roots(py: Python<'_>, visits: &Bound<'_, PyAny>, size: usize) -> PyResult<[Vec<i64>; 4]> {
     let one = |name| column::<i64>(py, visits, name);
-    let found = [one("follows")?, one("repeats")?, one("patience")?];
-    let mut numbers = found[0].iter().chain(&found[1]);
+    let (follows, repeats) = (one("follows")?, one("repeats")?);
+    let found = [follows, repeats, one("patience")?, one("like")?];
+    let mut numbers = found[0].iter().chain(&found[1]).chain(&found[3]);
     if found.iter().any(|one| one.len() != size) || numbers.any(|&before| before >= size as i64) {
         return Err(PyValueError::new_err(
             "columns of unequal length, or roots that do not exist",
@@ -106,14 +108,13 @@ impl Replay {
         let (may_turn, loops) = (of_server("may_turn")?, of_server("loops")?);
         let (may_drop, pool) = (flags(py, visits, "may_drop")?, column(py, visits, "pool")?);
         let (held, choice) = (column(py, visits, "held")?, column(py, visits, "choice")?);
-        let [follows, repeats, patience] = roots(py, visits, columns.len())?;
+        let [follows, repeats, patience, like] = roots(py, visits, columns.len())?;
         let bytes: Vec<u64> = column(py, visits, "bytes")?;
         let lengths = [pool.len(), held.len(), choice.len(), bytes.len()];
         let fits = lengths.iter().all(|&n| n == may_drop.len())
             && may_drop.len() == columns.len()
-            && [&may_turn, &loops]
-                .iter()
-                .all(|one| one.len() == limits.len())
+            && may_turn.len() == limits.len()
+            && loops.len() == limits.len()
             && choices
                 .iter()
                 .flatten()
@@ -124,7 +125,10 @@ impl Replay {
             ));
         }
         py.detach(|| {
-            let (program, grid) = (Program::of(&columns), Grid::new(begin, step, steps));
+            let (program, grid) = (
+                Program::like(&columns, &like),
+                Grid::new(begin, step, steps),
+            );
             let each: Vec<_> = limits.iter().enumerate().collect();
             let servers = at_once(each, |(i, one)| {
                 Capacity::of(&program.parts, i as u32, one.cores, grid, false)

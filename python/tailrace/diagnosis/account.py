@@ -1,6 +1,6 @@
 """The account shows where the time of a VLRT request went, and how much of it the episode's finding accounts for.
 
-    lost          the request waited until a lost packet was sent again
+    lost          the request waited until a lost packet was sent again, or until it was given up if nobody sent it
     queued        a queue on the way through the origin (without one, through the dropper) was long meanwhile
     transferred   the first byte of its response was out, and the rest of the response was being sent
     unaccounted   none of these holds: a server worked for this request alone, or waited for something not recorded
@@ -156,10 +156,11 @@ def told(view: View, account: Account, rows: pl.DataFrame) -> Accounted:
     )
 
 
-def sentence(told: Accounted, vlrt: int) -> str:
-    """Describe in words where the time went."""
+def sentence(told: Accounted, vlrt: int, *, unheard: bool = False) -> str:
+    """Describe in words where the time went. `unheard` shows whether nobody sent the lost packet of some request
+    again."""
     parts = [
-        (told.lost_ns, "until a lost packet was sent again"),
+        (told.lost_ns, f"until a lost packet was sent again{' or the client gave up' if unheard else ''}"),
         (told.queued_ns, "while queues were long"),
         (told.transferred_ns, "after the first byte of the response"),
     ]

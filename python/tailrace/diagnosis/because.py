@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tailrace.diagnosis.account import NAMED
 from tailrace.diagnosis.finding import PACKET_LOSS, Accounted, Diagnosis, Episode
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
-from tailrace.diagnosis.words import duration, listing
+from tailrace.diagnosis.words import count, duration, listing
 
 
 @dataclass
@@ -32,8 +32,11 @@ def clause(diagnosis: Diagnosis) -> str:
     groups, every, one = _groups(diagnosis), diagnosis.vlrt, diagnosis.vlrt == 1
     what = _lost(diagnosis)
     them = f"its {what}" if one else f"their {what}s"
-    again = _again(diagnosis)
+    again = f"{_again(diagnosis)}{_never(diagnosis)}"
     if groups.dropped.total() == every and len(groups.dropped) == 1:
+        if sum(_number(e, "vlrt_unheard") for e in diagnosis.episodes) == every:
+            name, whose = next(iter(groups.dropped)), "its handshake" if one else "their handshakes"
+            return f" because {name} dropped the last packet of {whose}, which nobody sent again"
         which = "which was" if one else "which were"
         return f" because {next(iter(groups.dropped))} dropped {them}, {which} sent again{again}"
     if groups.strayed == every:
@@ -133,7 +136,8 @@ def _lost(diagnosis: Diagnosis) -> str:
     attempts, segments = (
         sum(_number(e, name) for e in diagnosis.episodes) for name in ("attempts_lost", "segments_lost")
     )
-    return "connection attempt" if attempts and not segments else "packet"
+    unheard = sum(_number(e, "vlrt_unheard") for e in diagnosis.episodes)
+    return "connection attempt" if attempts and not segments and not unheard else "packet"
 
 
 def _again(diagnosis: Diagnosis) -> str:
@@ -142,6 +146,12 @@ def _again(diagnosis: Diagnosis) -> str:
         return ""
     first, last = duration(waits[0]), duration(waits[-1])
     return f" {first} later" if first == last else f" {first} to {last} later"
+
+
+def _never(diagnosis: Diagnosis) -> str:
+    """Return of how many requests the lost packet was not sent again, in words, if there are any."""
+    number = round(sum(_number(e, "vlrt_unheard") for e in diagnosis.episodes))
+    return f", except for the packet{'' if number == 1 else 's'} of {count(number, 'request')}" if number else ""
 
 
 def _unplaced_at(diagnosis: Diagnosis) -> list[str]:

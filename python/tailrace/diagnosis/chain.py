@@ -91,7 +91,8 @@ def _episode(
     overflow, stall, why = explained
     time = account.of_cluster(view, slow, cluster, packets, lost, explained, timed, first_byte)
     told = account.told(view, time, slow.requests[cluster.rows])
-    sentence = f"{first.sentence} {account.sentence(told, cluster.vlrt)}"
+    unheard = bool(packets.unheard[cluster.rows].any())
+    sentence = f"{first.sentence} {account.sentence(told, cluster.vlrt, unheard=unheard)}"
     episode = Episode(
         begin=cluster.begin,
         end=cluster.end,

@@ -10,6 +10,8 @@ fates:
     unplaced   no counter of its kernel was recorded, the attempt got no answer, and the queue was not long: the place
                of the loss is unknown
 
+The server also dropped the last packet of a handshake of which it does not know (`unheard`).
+
 Without any record of losses two signs remain. One is the kernel's count alone. The other is response times that cluster
 at the sender's retransmission times.
 """
@@ -79,9 +81,20 @@ class _Part:
     counted: int | None
     """This is the number of drops that the server's kernel counted. It is None where no counter was recorded."""
     crowd: Crowd
+    unheard: NDArray[np.bool_]
+    """This shows for each request whether nobody repeated the lost packet."""
+    before: int
+    """This is the number of these requests of which an attempt to connect was lost before, too."""
+
+    @property
+    def repeated(self) -> NDArray[np.int64]:
+        """Return when the packets were sent that were sent again."""
+        return self.sent[~self.unheard]
 
     @property
     def dropped(self) -> bool:
+        if self.unheard.any():
+            return True
         if self.counted is not None:
             return self.counted > 0
         return self.unanswered > 0 and self.crowd.long
@@ -118,7 +131,8 @@ def _part(view: View, cluster: Cluster, lost: Losses, server: str) -> _Part:
     unanswered = lost.unanswered[rows]
     at = sent[unanswered] if unanswered.any() else sent
     crowded = crowd(view, server, np.sort(at))
-    return _Part(server, rows, sent, lost.cost[rows], int(unanswered.sum()), counted, crowded)
+    known = int(unanswered.sum()), counted, crowded, lost.unheard[rows], int(lost.before[rows].sum())
+    return _Part(server, rows, sent, lost.cost[rows], *known)
 
 
 def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
@@ -139,8 +153,10 @@ def _recorded(view: View, slow: Slow, cluster: Cluster, parts: list[_Part]) -> D
     numbers: dict[str, Number] = {
         "vlrt_with_loss": cluster.vlrt - without,
         "vlrt_without_loss": without,
-        "loss_ns_p50": int(np.median(np.concatenate([part.cost for part in dropped or parts]))),
+        "loss_ns_p50": _waited(dropped or parts),
     }
+    silent = sum(int(part.unheard.sum()) for part in parts)
+    numbers |= {"vlrt_unheard": silent} if silent else {}
     numbers |= {"vlrt_strayed": astray} if astray else {}
     numbers |= {"vlrt_unplaced": nobodys, "unplaced_at": ", ".join(p.server for p in unplaced)} if nobodys else {}
     whose = listing([f"{part.server} dropped packets of {len(part.rows):,}" for part in dropped])
@@ -148,7 +164,7 @@ def _recorded(view: View, slow: Slow, cluster: Cluster, parts: list[_Part]) -> D
     if len(dropped) == 1 and len(dropped[0].rows) == cluster.vlrt > 1:
         said = [f"{dropper} dropped packets of all {cluster.vlrt:,} VLRT requests."]
     if dropper is not None:
-        said += _how(view, slow, cluster, next(part for part in dropped if part.server == dropper), span, numbers)
+        said += _how(view, slow, cluster, dropper, dropped, numbers)
     elif all(part.counted == 0 for part in parts):
         numbers["listen_drops"] = 0
     said += [_astray(view, part) for part in strayed] + [_nobodys(view, part) for part in unplaced]
@@ -183,11 +199,34 @@ def _fates(cluster: Cluster, parts: list[_Part]) -> NDArray[np.str_]:
     return fates.astype(np.str_)
 
 
+def _waited(parts: list[_Part]) -> int:
+    """Return the median time until the packets were sent again. If none was, return that of the silence."""
+    cost, never = (np.concatenate([getattr(part, name) for part in parts]) for name in ("cost", "unheard"))
+    return int(np.median(cost if never.all() else cost[~never]))
+
+
 def _how(
-    view: View, slow: Slow, cluster: Cluster, part: _Part, span: tuple[int, int], numbers: dict[str, Number]
+    view: View, slow: Slow, cluster: Cluster, dropper: str, dropped: list[_Part], numbers: dict[str, Number]
 ) -> list[str]:
     """Report what the main dropper lost and when, how long it took until the packets were sent again, and how the
     dropper is known."""
+    main = next(part for part in dropped if part.server == dropper)
+    again = np.concatenate([part.repeated for part in dropped])
+    said = [_repeated(view, slow, cluster, main, (int(again.min()), int(again.max())), numbers)] if len(again) else []
+    said += [_unheard(view, part) for part in dropped if part.unheard.any()]
+    if main.counted:
+        numbers["listen_drops"] = main.counted
+        return [*said, f"The kernel of {main.server} counted {count(main.counted, 'listen drop')}."]
+    numbers["queue_at_loss_p50"] = main.crowd.inside
+    why = f"from its queue: it held {count(main.crowd.inside, 'request')} when they were lost (median)"
+    if main.crowd.before:
+        why = "from this: meanwhile it accepted hardly any"
+    return [*said, f"That {main.server} dropped them is inferred {why}."]
+
+
+def _repeated(
+    view: View, slow: Slow, cluster: Cluster, part: _Part, span: tuple[int, int], numbers: dict[str, Number]
+) -> str:
     rows = slow.requests[cluster.rows]
     lossy = view.lost_between(*span).filter(pl.col("server") == part.server)
     table, accepted = (lossy, "arrival") if len(lossy) else (rows, "connected")
@@ -208,14 +247,23 @@ def _how(
         each = "attempts were" if len(waits) > 1 else "the attempt was"
         sentence += f"; {each} accepted when sent again, {duration(int(wait))} later"
         sentence += " (median)" if len(waits) > 1 else ""
-    if part.counted:
-        numbers["listen_drops"] = part.counted
-        return [f"{sentence}.", f"The kernel of {part.server} counted {count(part.counted, 'listen drop')}."]
-    numbers["queue_at_loss_p50"] = part.crowd.inside
-    why = f"from its queue: it held {count(part.crowd.inside, 'request')} when they were lost (median)"
-    if part.crowd.before:
-        why = "from this: meanwhile it accepted hardly any"
-    return [f"{sentence}.", f"That {part.server} dropped them is inferred {why}."]
+    return f"{sentence}."
+
+
+def _unheard(view: View, part: _Part) -> str:
+    number, moments = int(part.unheard.sum()), part.sent[part.unheard]
+    first, last = clock(view, int(moments.min())), clock(view, int(moments.max()))
+    when = f"at {first}" if first == last else f"from {first} to {last}"
+    one = number == 1
+    whose = "its client" if one else "their clients"
+    longest = f"{duration(int(part.cost[part.unheard].max()))}{'' if one else ' at most'}"
+    attempts = "An earlier attempt" if part.before == 1 else f"{part.before:,} earlier attempts"
+    before = f" {attempts} to open {'it' if one else 'them'} had been lost, too." if part.before else ""
+    return (
+        f"On {count(number, 'connection')} that {'was' if one else 'were'} opened {when}, {part.server} dropped the "
+        f"last packet of the handshake, and nobody sent it again: {whose} waited for a "
+        f"greeting that never came.{before} From the first attempt on, {'it' if one else 'they'} waited for {longest}."
+    )
 
 
 def _when(view: View, part: _Part) -> str:

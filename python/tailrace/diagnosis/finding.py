@@ -114,7 +114,7 @@ class Accounted:
 
     response_ns: int
     lost_ns: int
-    """This time passed until lost packets were sent again."""
+    """This time passed until lost packets were sent again, or until the client gave up if nobody sent them."""
     queued_ns: int
     """In this time a queue on the way through the origin was long and held other requests, too. Without an origin it is
     a queue on the way through the dropper. The finding accounts for this time and `lost_ns`."""

@@ -2,17 +2,19 @@
 
 Direct evidence is a repeated connection attempt or segment. It belongs to the request itself or to a visit that the
 request caused further down. A lost connection attempt costs the time until the connection was established. Events of
-kind `data_drop` give the cost of lost data. Without them, the cost may be all of the time that the visit took.
+kind `data_drop` give the cost of lost data. Without them, the cost may be all of the time that the visit took. A lost
+packet that nobody repeats costs all of the time for which a connection was silent (`unheard`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis import unheard
 from tailrace.diagnosis.spans import overlap, union
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
@@ -40,6 +42,10 @@ class Losses:
     unanswered: NDArray[np.bool_]
     """This shows whether the lost packet was a connection attempt without an answer. In other cases, the handshake
     shows that the server, or its kernel, was there."""
+    unheard: NDArray[np.bool_]
+    """This shows whether the lost packet was the last one of a handshake, and nobody repeated it."""
+    before: NDArray[np.bool_]
+    """This shows whether the first attempt to open that connection was lost, too."""
 
 
 def find(view: View, slow: Slow) -> Losses:
@@ -61,9 +67,24 @@ def find(view: View, slow: Slow) -> Losses:
             cost[i] = max(cost[i], min(lost, response[i]))
             if lost * least >= response[i]:
                 server[i], sent[i], unanswered[i] = name, first, silent
-    found = Losses(server, sent, cost, unanswered)
+    found = Losses(server, sent, cost, unanswered, *np.zeros((2, len(rows)), dtype=bool))
+    _unheard(view, rows, found)
     _unlinked(view, rows, found)
-    return Losses(server.astype(np.str_), sent, cost, unanswered)
+    return replace(found, server=server.astype(np.str_))
+
+
+def _unheard(view: View, rows: pl.DataFrame, found: Losses) -> None:
+    """Assign the packets that nobody repeated to the requests that waited for the answer."""
+    silent = unheard.find(view)
+    of = {request: i for i, request in enumerate(silent.request.tolist())}
+    for row, request in enumerate(rows["request"].to_list()):
+        if (i := of.get(request)) is None:
+            continue
+        end = min(int(silent.end[i]), int(rows["end"][row]))
+        found.server[row], found.sent[row] = silent.server[i], silent.begin[i]
+        found.cost[row] = min(end - int(silent.first[i]), int(rows["response_ns"][row]))
+        found.unanswered[row], found.unheard[row] = False, True
+        found.before[row] = silent.first[i] < silent.begin[i]
 
 
 def _own_cost(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:

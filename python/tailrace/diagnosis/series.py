@@ -59,7 +59,7 @@ class Series:
         """Return whether the CPU was fully used, for a CPU metric."""
         return (self.median(begin, end) or 0.0) >= AT_WORK * self.capacity
 
-    def _inside(self, begin: int, end: int) -> NDArray[np.bool_]:
+    def within(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Return the samples within [begin, end). If none fits completely, return those that share a half with it."""
         wholly = (self.begin >= begin) & (self.end <= end)
         if wholly.any():
@@ -69,7 +69,7 @@ class Series:
         return half
 
     def during(self, begin: int, end: int) -> NDArray[np.float64]:
-        return self.value[self._inside(begin, end)]
+        return self.value[self.within(begin, end)]
 
     def mean(self, begin: int, end: int) -> float | None:
         values = self.during(begin, end)

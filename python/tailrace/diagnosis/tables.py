@@ -195,7 +195,11 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
 
 SILENT = "silent_client"
 KEPT = "idle_client"
-"""At the same time, several clients of a server may be silent, or keep a connection. Each of them counts."""
+UNHEARD = "silent_server"
+LOST = "drop"
+EACH = (SILENT, KEPT, UNHEARD, LOST)
+"""At the same time, several clients of a server may be silent, keep a connection, wait for the server to speak, or lose
+a packet. Each of them counts."""
 
 
 def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:
@@ -205,7 +209,7 @@ def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], 
     found: dict[str, list[tuple[str, Spans]]] = {}
     for (kind, place), rows in groups.items():
         each = clock.of(rows.select("begin", "end").to_numpy())
-        lasted = each if kind in (SILENT, KEPT) else spans(each)
+        lasted = each if kind in EACH else spans(each)
         found.setdefault(str(kind), []).append((str(place), lasted))
     return {kind: tuple(places) for kind, places in found.items()}
 

@@ -24,11 +24,15 @@ ENDS = {
 }
 
 
-def account(told: Accounted | None, traces: Mapping[tuple[int, int], str]) -> dict[str, Any] | None:
-    """The sums of an episode and a row for each of its slowest requests; None where they are not known."""
+def account(
+    told: Accounted | None, traces: Mapping[tuple[int, int], str], *, unheard: bool = False
+) -> dict[str, Any] | None:
+    """The sums of an episode and a row for each of its slowest requests; None where they are not known. `unheard`: some
+    lost packets were not sent again."""
     if told is None or told.response_ns <= 0:
         return None
-    parts = [(what, getattr(told, key) / told.response_ns) for key, what in PARTS]
+    named = dict(PARTS) | ({"lost_ns": f"{dict(PARTS)['lost_ns']}, or the client gave up"} if unheard else {})
+    parts = [(what, getattr(told, key) / told.response_ns) for key, what in named.items()]
     ids = [traces.get((one.sent, one.sent + one.response_ns), "") for one in told.slowest]
     return {
         "whole": words.duration(told.response_ns),

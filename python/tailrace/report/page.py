@@ -334,7 +334,7 @@ def _episode(recording: Recording, diagnosis: Diagnosis, index: int, group: char
             for w in this.wave
         ],
         "causes": [_evidence(c) for c in this.causes],
-        "account": accounts.account(this.account, recording.traces),
+        "account": accounts.account(this.account, recording.traces, unheard="vlrt_unheard" in this.findings[1].numbers),
         "ledger": ledgers.ledger(this.ledger),
         "ledger_charts": [chart_context(c) for c in (group.charts if group else ()) if c.step is None],
     }

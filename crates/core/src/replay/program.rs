@@ -103,6 +103,12 @@ const LAST: u32 = 2;
 
 impl Program {
     pub fn of(visits: &Visits) -> Program {
+        Program::like(visits, &[])
+    }
+
+    /// `like` has the visit whose steps each visit takes, because its own work was not recorded, or -1. Each of these
+    /// steps is the same part, so a work that is measured once holds for both. An empty column names none.
+    pub fn like(visits: &Visits, like: &[i64]) -> Program {
         let (calls, first) = calls(&visits.parent);
         let mut found = Program {
             parts: Vec::new(),
@@ -112,10 +118,38 @@ impl Program {
         let mut moments = Vec::new();
         for visit in 0..visits.len() {
             let children = &calls[first[visit] as usize..first[visit + 1] as usize];
-            found.add(visits, visit, children, &mut moments);
+            if other(like, visit).is_none() {
+                found.add(visits, visit, children, &mut moments);
+            }
             found.first.push(found.steps.len() as u32);
         }
+        if (0..visits.len()).any(|visit| other(like, visit).is_some()) {
+            found.lend(like, &calls, &first);
+        }
         found
+    }
+
+    /// Give visits the steps of others. A call in these steps becomes the call that is like it.
+    fn lend(&mut self, like: &[i64], calls: &[u32], first: &[u32]) {
+        let (mut steps, mut ends) = (Vec::with_capacity(self.steps.len()), vec![0]);
+        for visit in 0..self.first.len() - 1 {
+            let from = other(like, visit).unwrap_or(visit);
+            let its = self.first.get(from).zip(self.first.get(from + 1));
+            let range = its.map_or(0..0, |(&begin, &end)| begin as usize..end as usize);
+            let children = &calls[first[visit] as usize..first[visit + 1] as usize];
+            let mine = |call: u32| {
+                let alike = |&&child: &&u32| other(like, child as usize) == Some(call as usize);
+                children.iter().find(alike).copied()
+            };
+            steps.extend(self.steps[range].iter().filter_map(|&step| match step {
+                Step::Work(_) => Some(step),
+                _ if from == visit => Some(step),
+                Step::Send(call) => mine(call).map(Step::Send),
+                Step::Wait(call) => mine(call).map(Step::Wait),
+            }));
+            ends.push(steps.len() as u32);
+        }
+        (self.steps, self.first) = (steps, ends);
     }
 
     fn add(
@@ -172,6 +206,11 @@ impl Program {
     }
 }
 
+/// The visit whose steps a visit takes.
+fn other(like: &[i64], visit: usize) -> Option<usize> {
+    usize::try_from(*like.get(visit)?).ok()
+}
+
 /// The calls of all visits; those of visit `i` are `calls[first[i]..first[i + 1]]`, in order.
 fn calls(parents: &[i64]) -> (Vec<u32>, Vec<u32>) {
     let known = |&parent: &i64| {
@@ -194,4 +233,46 @@ fn calls(parents: &[i64]) -> (Vec<u32>, Vec<u32>) {
         next[parent] += 1;
     }
     (found, first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visit_that_is_like_another_takes_its_steps_and_sends_its_own_calls() {
+        // A request with two calls; and one that was never answered, whose second call was recorded as the first.
+        let visits = Visits {
+            server: vec![0, 1, 1, 0, 1, 1],
+            parent: vec![-1, 0, 0, -1, 3, 3],
+            sent: vec![0, 2, 5, 1, 8, 3],
+            arrival: vec![0, 2, 5, 1, 90, 90],
+            start: vec![0, 2, 5, 1, 90, 90],
+            departure: vec![9, 4, 7, 90, 90, 90],
+            group: vec![0, 1, 1, 0, 1, 1],
+            ready: vec![0, 2, 5, 1, 8, 3],
+        };
+        let program = Program::like(&visits, &[-1, -1, -1, 0, 1, 2]);
+        let steps = |visit: usize| {
+            &program.steps[program.first[visit] as usize..program.first[visit + 1] as usize]
+        };
+        let first = [
+            Step::Work(0),
+            Step::Send(1),
+            Step::Wait(1),
+            Step::Work(1),
+            Step::Send(2),
+            Step::Wait(2),
+            Step::Work(2),
+        ];
+        assert_eq!(steps(0), first);
+        let own = first.map(|step| match step {
+            Step::Work(part) => Step::Work(part),
+            Step::Send(call) => Step::Send(call + 3),
+            Step::Wait(call) => Step::Wait(call + 3),
+        });
+        assert_eq!(steps(3), own);
+        assert_eq!((steps(1), steps(2)), (steps(4), steps(5)));
+        assert_eq!(program.parts.len(), 5, "its own time shows no work");
+    }
 }

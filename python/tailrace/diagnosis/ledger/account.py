@@ -201,6 +201,7 @@ def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes, agai
             "may_drop",
             "follows",
             "bytes",
+            "like",
         )
     }
     pools, choices, waited = routes.pools, routes.choices, routes.waits(recorded)

@@ -69,7 +69,8 @@ class Books:
     def _of(self, server: str) -> ServerBooks:
         if server not in self._known:
             recorded = self.account.recorded
-            here = np.flatnonzero(recorded.server == recorded.number[server])
+            # What a request that was never answered would have needed was not recorded, so there is nothing to compare.
+            here = np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.like < 0))
             here = here[np.argsort(recorded.arrival[here], kind="stable")]
             self._known[server] = ServerBooks(
                 _stays(recorded.arrival[here], recorded.departure[here]),

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import FEW
-from tailrace.diagnosis.ledger import orphans, silences
+from tailrace.diagnosis.ledger import lent, orphans, silences
 from tailrace.diagnosis.ledger.nearby import nearby
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.ledger.workers import taken, workers
@@ -114,6 +114,8 @@ class Recorded:
     """These visits have a status that is not `ok`."""
     taken: Times
     """This is when a worker took the visit, or `NEVER` where that was not recorded. `start` is inferred from it."""
+    like: Times
+    """This is the visit whose steps this one takes, because its own were not recorded, or -1 (`lent`)."""
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -234,8 +236,10 @@ def record(
         rows["bytes"].to_numpy(),
         rows["failed"].fill_null(False).to_numpy(),
         _taken(rows, steps),
+        np.full(len(rows), lent.OWN, dtype=np.int64),
     )
-    return orphans.joined(found)
+    loans = lent.find(view, found, slow.calm)
+    return lent.joined(orphans.joined(lent.without_calls(found, loans)), loans)
 
 
 def _schedules(view: View) -> tuple[str, ...]:

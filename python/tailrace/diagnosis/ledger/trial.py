@@ -99,7 +99,8 @@ class Removable:
         recorded = self.account.recorded
         arrived, left = recorded.request_stays
         came = arrived if resent else recorded.sent_by_client
-        stays = (arrived < begin) & (left > begin + STAYS_NS)
+        # A request that a server never heard of holds nothing while it waits.
+        stays = (arrived < begin) & (left > begin + STAYS_NS) & (recorded.like[recorded.root] < 0)
         visits = np.flatnonzero(((came >= begin) | stays) & (recorded.sent_by_client <= end))
         first = min(begin // STEP_NS, len(recorded.steps) - 1)
         again = any(policy != RECORDED for policy in self.account.routes.policy)

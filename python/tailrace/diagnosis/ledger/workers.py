@@ -7,6 +7,7 @@ import heapq
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis import unheard
 from tailrace.diagnosis.constants import LONG_NS
 from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times, plateau
 from tailrace.diagnosis.view import View
@@ -50,8 +51,10 @@ def _few(opened: Times) -> int:
 
 
 def lost_at(view: View, server: str) -> Times:
-    """Return when attempts to reach the server were lost."""
-    return view.lossy.filter((pl.col("server") == server) & (pl.col("drops") > 0))["sent"].to_numpy()
+    """Return when attempts to reach the server were lost, or the last packets of handshakes with it were."""
+    attempts = view.lossy.filter((pl.col("server") == server) & (pl.col("drops") > 0))["sent"].to_numpy()
+    silent = unheard.find(view)
+    return np.sort(np.concatenate((attempts, silent.begin[silent.server == server])))
 
 
 def _waited_at(view: View, server: str) -> Times:
