@@ -143,9 +143,10 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]
-        at_work = seen.view.own_queue(server, recorded.steps.middles) >= 1
+        at_work = _may_work(seen, server, int(known[number]))
+        account.capacity[number, ~at_work] = 1.0
         _charge(account, number, _possible(seen, server, losses), at_work)
-        _charge_rest(seen, account, number, prior, calm, free)
+        _charge_rest(seen, account, number, np.where(at_work, prior[number], 1.0), calm, free)
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
     return account
@@ -233,12 +234,21 @@ def _possible(seen: Seen, server: str, losses: dict[Line, Loss]) -> dict[Line, L
     return mine
 
 
+def _may_work(seen: Seen, server: str, workers: int) -> NDArray[np.bool_]:
+    """Return the steps in which a server had something to do: visits were inside that had no call open, and a worker
+    was free for them. A server whose workers all wait for calls lacks nothing."""
+    middles = seen.steps.middles
+    own = seen.view.own_queue(server, middles)
+    waiting = seen.view.stays[server].queue(middles) - own
+    return np.asarray((own >= 1) & ((workers == 0) | (waiting < workers)))
+
+
 def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: NDArray[np.bool_]) -> None:
     """Charge each line with what the server lacked while the line took something. Lines that together took more than
     the server lacked are charged in proportion: the recording does not show which of them it was. The samples do
     not show when within a sampling interval it was taken. The capacity of the server shows this. What a server without
     visits lacked is not known, and delayed nothing."""
-    left = np.where(at_work, np.clip(1.0 - account.capacity[number], 0.0, 1.0), 0.0)
+    left = np.clip(1.0 - account.capacity[number], 0.0, 1.0)
     wanted: dict[Line, Shares] = {}
     for line, loss in losses.items():
         took = np.zeros(len(left))
@@ -274,8 +284,8 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
     if not long and not still:
         return
     kept, sure = np.zeros(len(rest)), np.zeros(len(rest))
-    cores, known = account.replay.at_once[number], 1.0 - prior[number] - taken
-    found = account.replay.excess(number, prior[number], calm, [(begin, end) for begin, end, _ in long])
+    cores, known = account.replay.at_once[number], 1.0 - prior - taken
+    found = account.replay.excess(number, prior, calm, [(begin, end) for begin, end, _ in long])
     for (begin, end, lacked), (variance, excess) in zip(long, found, strict=True):
         chance = SIGMAS * sqrt(variance) / cores
         kept[begin:end] = lacked > max(chance, SHORTEST_NS)
