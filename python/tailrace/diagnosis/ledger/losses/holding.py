@@ -38,8 +38,6 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     share = np.zeros(len(seen.steps))
     if not held.places:
         share = overlap(held.lulls, seen.steps.edges[:-1], seen.steps.edges[1:]) / STEP_NS
-    if computing:
-        share = np.maximum(share, _filled(seen, server, held))
     return Loss(share, _blur(seen, server), _words(held), held.visits)
 
 
