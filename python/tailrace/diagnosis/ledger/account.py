@@ -144,7 +144,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]
         at_work = _may_work(seen, server, int(known[number]))
-        account.capacity[number, ~at_work] = 1.0
+        account.capacity[number] = np.maximum(account.capacity[number], ~at_work)
         _charge(account, number, _possible(seen, server, losses), at_work)
         _charge_rest(seen, account, number, np.where(at_work, prior[number], 1.0), calm, free)
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
