@@ -26,8 +26,6 @@ from tailrace.diagnosis.waiting import COLLAPSED, STEP_NS, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
-STARVED = 0.8
-"""CPU is withheld up to this share of the usual use. A server with a queue uses more than usual unless it cannot."""
 RESOURCES = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy")
 """These metrics show which resource a server lacked."""
 WITHHELD = ("cpu_steal", "cpu_throttled", "cpu_iowait", "psi_io")
@@ -212,7 +210,7 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
         if least <= ERROR * usual:
             why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
             return Resource("frozen", series.place, inside, usual, True, why)
-        if inside <= STARVED * usual:
+        if inside <= COLLAPSED * usual:
             why = f"little CPU used: {share(inside)} of a core used{usually} while its queue was long"
             return Resource("cpu_withheld", series.place, inside, usual, True, why)
     return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)}{usually}")
