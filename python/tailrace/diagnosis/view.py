@@ -340,10 +340,6 @@ class View:
         server = self.topology.place_to_server(place)
         return self.topology.node_of(server.name) if server is not None else self.topology.place_to_node(place)
 
-    def throttled(self, server: str, begin: int, end: int) -> float:
-        """Return the share of that time in which a quota held the server back. It is 0 where this was not sampled."""
-        return max((series.mean(begin, end) or 0.0 for series in self.series(server, "cpu_throttled")), default=0.0)
-
     def of_host(self, server: str, metric: str) -> Series | None:
         """Return the series of the host that the server's node is on."""
         node = self.topology.node_of(server)
