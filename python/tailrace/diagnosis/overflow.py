@@ -37,9 +37,6 @@ from tailrace.units import SECOND
 LOOKBACK_NS = 3 * SECOND
 """A queue may have begun to rise this long before the first VLRT request. If a queue was up already at the beginning of
 this time, it is doubled until none was, or until it is as long as the longest schedule of `vlrt.SCHEDULES`."""
-LASTING = 0.7
-"""The origin's own queue is up for at least this share of the time from its rise on, until the first drop or for as
-long as the requests waited. The queue of a healthy server that receives work in batches rises and falls meanwhile."""
 FOLLOWED = 64
 """The queues of at most this many servers are followed around a group of requests. Systems of the papers have up to
 30."""
@@ -319,7 +316,7 @@ def _first(view: View, part: _Followed, lasting: dict[str, Rise]) -> str:
     # Prefer the queues that stay up: a batch passes through all servers at once, and gathers where it is served last.
     over = max(lasting[server].end for server in level)
     up = {server: _stays_up(part, server, replace(lasting[server], begin=first), over) for server in level}
-    level = [server for server in level if up[server] >= LASTING * max(up.values())]
+    level = [server for server in level if up[server] >= MOSTLY * max(up.values())]
     return max(level, key=lambda server: (view.depth[server], lasting[server].peak))
 
 
@@ -331,22 +328,22 @@ def _behind(view: View, stalled: frozenset[str], waited: Times, rise: Rise) -> t
     return origin, replace(rise, peak=int(view.own_queue(origin, waited).max()))
 
 
-def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, float, int]:
-    """Return until when, for what share of the time until then, and for how long at least the queue of an origin is
-    up."""
+def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, int]:
+    """Return until when and for how long at least the queue of an origin is up."""
     if lost.first is not None:
         # A queue that overflows at once (by a batch of requests) rises and drops packets within one step.
-        return lost.first + SHORTEST_NS, LASTING, 0
+        return lost.first + SHORTEST_NS, 0
     # A request that only waited may have been in service for the other half of its time.
-    return cluster.begin + cluster.shortest_ns, MOSTLY, int(MOSTLY * cluster.shortest_ns)
+    return cluster.begin + cluster.shortest_ns, int(MOSTLY * cluster.shortest_ns)
 
 
-def _led_up_to(part: _Followed, server: str, until: int, share: float, least: int) -> Rise | None:
-    """Return the server's rise, if its queue stayed up until then. Otherwise return the last part of it, after the
-    queue was down for longer than `SHORTEST_NS`: a smaller rise shortly before may have been taken for the beginning of
-    the rise that mattered. The last part takes `least` nanoseconds or more."""
+def _led_up_to(part: _Followed, server: str, until: int, least: int) -> Rise | None:
+    """Return the server's rise, if its queue stayed up for most of the time until then. The queue of a healthy server
+    that receives work in batches rises and falls meanwhile. Otherwise return the last part of it, after the queue was
+    down for longer than `SHORTEST_NS`: a smaller rise shortly before may have been taken for the beginning of the rise
+    that mattered. The last part takes `least` nanoseconds or more."""
     rise = part.risen.get(server)
-    if rise is None or _stays_up(part, server, rise, until) >= share:
+    if rise is None or _stays_up(part, server, rise, until) >= MOSTLY:
         return rise
     up = part.times[part.risen_at[server] & (part.times >= rise.begin) & (part.times <= until)]
     if len(up) == 0 or until - up[-1] > SHORTEST_NS:
