@@ -361,7 +361,7 @@ def test_a_constant_time_of_a_first_retransmission_may_be_one() -> None:
 )
 def test_a_jvm_log_is_requested_only_of_possible_jvms(name: str, protocol: str | None, wanted: bool) -> None:
     view = look(Memory(Topology(servers=(Server(name=name, protocol=protocol),))), 50 * MS)
-    asked = settle.collections(view, name)
+    asked = settle.unseen_collections(view, name)
     assert (asked is not None) == wanted
     if asked is not None:
         assert ("if it is a JVM" in asked) == (protocol != "ajp")

@@ -24,7 +24,7 @@ def test_in_a_busy_recording_little_calm_time_is_looked_at(monkeypatch: pytest.M
     whole = nearby.nearby(seen, slow, slow.clusters)
     assert whole.tolist() == [[seen.begin, seen.end + 1]]
     few = nearby.visits(seen, slow.calm) // 2
-    monkeypatch.setattr(nearby, "MANY", few)
+    monkeypatch.setattr(nearby, "VISITS", few)
     found = nearby.nearby(seen, slow, slow.clusters)
     near = cluster.begin - nearby.NEAR_NS, slow.answered(cluster) + nearby.NEAR_NS
     assert length(found) < length(whole)
@@ -38,7 +38,7 @@ def test_in_a_busy_recording_little_calm_time_is_looked_at(monkeypatch: pytest.M
 def test_no_calm_time_is_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = tables.look(system(Slow("app", 14.0, 14.8), seconds=30.0), 50 * MS)
     slow = replace(vlrt.find(seen, None), calm=spans([]))
-    monkeypatch.setattr(nearby, "MANY", 1)
+    monkeypatch.setattr(nearby, "VISITS", 1)
     [cluster] = slow.clusters
     [(begin, end)] = nearby.nearby(seen, slow, slow.clusters).tolist()
     assert (begin, end) == (cluster.begin - nearby.NEAR_NS, slow.answered(cluster) + nearby.NEAR_NS)

@@ -11,6 +11,7 @@ If a timer made most requests take the same time, a sentence between the first t
 from __future__ import annotations
 
 from tailrace.diagnosis import because, unanswered
+from tailrace.diagnosis.because import figure
 from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
 from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
@@ -47,15 +48,15 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def _slow(diagnosis: Diagnosis) -> str:
     part = share(diagnosis.vlrt / diagnosis.requests)
-    usual = int(_number(diagnosis.episodes[0], 0, "response_ns_usual"))
+    usual = int(figure(diagnosis.episodes[0], 0, "response_ns_usual"))
     # If an overload is as old as the recording, the usual response time is as long.
     instead = f" instead of {duration(usual)}" if usual < diagnosis.threshold_ns else ""
     return f"{diagnosis.vlrt:,} of {count(diagnosis.requests, 'request')} ({part}) took {_took(diagnosis)}{instead}"
 
 
 def _took(diagnosis: Diagnosis) -> str:
-    shortest = duration(min(int(_number(e, 0, "response_ns_min")) for e in diagnosis.episodes))
-    longest = duration(max(int(_number(e, 0, "response_ns_max")) for e in diagnosis.episodes))
+    shortest = duration(min(int(figure(e, 0, "response_ns_min")) for e in diagnosis.episodes))
+    longest = duration(max(int(figure(e, 0, "response_ns_max")) for e in diagnosis.episodes))
     if shortest == longest:
         return shortest
     return f"{shortest} and {longest}" if diagnosis.vlrt == 2 else f"{shortest} to {longest}"
@@ -65,7 +66,7 @@ def _began(main: SummaryRow, episodes: list[Episode]) -> str:
     if len(episodes) == 1 and "lasting" in episodes[0].findings[2].numbers:
         return episodes[0].findings[2].sentence
     times = "" if len(episodes) == 1 else f" in each of {len(episodes)} episodes"
-    leads = sorted(int(_number(e, 2, "rise_to_drop_ns")) for e in episodes if _number(e, 2, "rise_to_drop_ns"))
+    leads = sorted(int(figure(e, 2, "rise_to_drop_ns")) for e in episodes if figure(e, 2, "rise_to_drop_ns"))
     before = f", {duration(leads[len(leads) // 2])} before the first drop" if leads and leads[0] > 0 else ""
     where = {
         "upstream": f"It began in {main.origin}, not in {main.dropper}: the queue of {main.origin} filled first",
@@ -98,7 +99,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
         seen = f"{said[0]} " if said else ""
         blind = next((e for e in episodes if e.findings[3].verdict == "unknown"), None)
         if blind is not None and "cpu_busy_median" not in blind.findings[3].numbers:
-            length = duration(int(_number(blind, 3, "length_ns")))
+            length = duration(int(figure(blind, 3, "length_ns")))
             unknown = (
                 f"What kept {main.origin} from answering for {length} is unknown: no samples of it are fine enough."
             )
@@ -109,7 +110,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     place = (winner.place if winner else None) or main.origin
     plain = PLAIN[main.cause].format(origin=main.origin, place=place)
     often = "" if len(episodes) == 1 else f", {len(episodes)} times"
-    lengths = sorted(int(_number(e, 3, "length_ns")) for e in episodes)
+    lengths = sorted(int(figure(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
     rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
     evidence = _evidence(winner, episodes) if winner else ""
@@ -129,15 +130,10 @@ def _evidence(winner: CauseEvidence, episodes: list[Episode]) -> str:
     nobody by the rate during the queue."""
     if winner.cause == bursts.CAUSE:
         keys = ("arrivals_per_s", "arrivals_calm_per_s", "throughput_per_s")
-        rates = ([_number(episode, 3, key) for key in keys] for episode in episodes)
+        rates = ([figure(episode, 3, key) for key in keys] for episode in episodes)
         came, usual, done = next((map(rate, one) for one in rates if one[0] > one[1]), ("", "", ""))
         return f" ({came} came instead of {usual}, and {done} were answered)" if came else ""
     took, lacked = (int(winner.numbers.get(key) or 0) for key in ("taken_ns", "lacked_ns"))
     if took * 2 < lacked or not took:
         return ""
     return f" (it took {duration(took)} of the {duration(lacked)} of CPU time that was lacking)"
-
-
-def _number(episode: Episode, step: int, name: str) -> float:
-    value = episode.findings[step].numbers.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0

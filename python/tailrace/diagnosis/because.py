@@ -34,7 +34,7 @@ def clause(diagnosis: Diagnosis) -> str:
     them = f"its {what}" if one else f"their {what}s"
     again = f"{_again(diagnosis)}{_never(diagnosis)}"
     if groups.dropped.total() == every and len(groups.dropped) == 1:
-        if sum(_number(e, "vlrt_unheard") for e in diagnosis.episodes) == every:
+        if sum(figure(e, 1, "vlrt_unheard") for e in diagnosis.episodes) == every:
             name, whose = next(iter(groups.dropped)), "its handshake" if one else "their handshakes"
             return f" because {name} dropped the last packet of {whose}, which nobody sent again"
         which = "which was" if one else "which were"
@@ -134,14 +134,14 @@ def _groups(diagnosis: Diagnosis) -> _Groups:
 def _lost(diagnosis: Diagnosis) -> str:
     """Return "connection attempt" if nothing else was lost, otherwise "packet"."""
     attempts, segments = (
-        sum(_number(e, name) for e in diagnosis.episodes) for name in ("attempts_lost", "segments_lost")
+        sum(figure(e, 1, name) for e in diagnosis.episodes) for name in ("attempts_lost", "segments_lost")
     )
-    unheard = sum(_number(e, "vlrt_unheard") for e in diagnosis.episodes)
+    unheard = sum(figure(e, 1, "vlrt_unheard") for e in diagnosis.episodes)
     return "connection attempt" if attempts and not segments and not unheard else "packet"
 
 
 def _again(diagnosis: Diagnosis) -> str:
-    waits = sorted(int(wait) for e in diagnosis.episodes if (wait := _number(e, "loss_ns_p50")))
+    waits = sorted(int(wait) for e in diagnosis.episodes if (wait := figure(e, 1, "loss_ns_p50")))
     if not waits:
         return ""
     first, last = duration(waits[0]), duration(waits[-1])
@@ -150,7 +150,7 @@ def _again(diagnosis: Diagnosis) -> str:
 
 def _never(diagnosis: Diagnosis) -> str:
     """Return of how many requests the lost packet was not sent again, in words, if there are any."""
-    number = round(sum(_number(e, "vlrt_unheard") for e in diagnosis.episodes))
+    number = round(sum(figure(e, 1, "vlrt_unheard") for e in diagnosis.episodes))
     return f", except for the packet{'' if number == 1 else 's'} of {count(number, 'request')}" if number else ""
 
 
@@ -178,7 +178,7 @@ def _place(accounts: list[Accounted]) -> str | None:
     return places.most_common(1)[0][0] if places else None
 
 
-def _number(episode: Episode, name: str) -> float:
-    """Return this number of the episode's second finding, or 0 if the finding has no number of that name."""
-    value = episode.findings[1].numbers.get(name)
+def figure(episode: Episode, step: int, name: str) -> float:
+    """Return this number of a finding of the episode, or 0 if the finding has no number of that name."""
+    value = episode.findings[step].numbers.get(name)
     return float(value) if isinstance(value, int | float) else 0.0

@@ -28,7 +28,6 @@ from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.crowds import Crowd, crowd
 from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.losses import NOWHERE, Losses
-from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Cluster, Slow
 from tailrace.diagnosis.words import clock, count, duration, listing
@@ -87,6 +86,11 @@ class _Part:
     """This is the number of these requests of which an attempt to connect was lost before, too."""
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Return when the first and the last of the lost packets were sent."""
+        return int(self.sent.min()), int(self.sent.max())
+
+    @property
     def repeated(self) -> NDArray[np.int64]:
         """Return when the packets were sent that were sent again."""
         return self.sent[~self.unheard]
@@ -125,19 +129,14 @@ def of_cluster(view: View, slow: Slow, cluster: Cluster, lost: Losses) -> Drops:
 def _part(view: View, cluster: Cluster, lost: Losses, server: str) -> _Part:
     rows = cluster.rows[lost.server[cluster.rows] == server]
     sent = lost.sent[rows]
-    asked = [series.during(*_around(series, sent)) for series in view.refusals_of(server)]
-    seen = [counted for counted in asked if len(counted)]
+    span = int(sent.min()), int(sent.max())
+    seen = [series.value[near] for series in view.refusals_of(server) if (near := series.around(*span)).any()]
     counted = round(sum(float(part.sum()) for part in seen)) if seen else None
     unanswered = lost.unanswered[rows]
     at = sent[unanswered] if unanswered.any() else sent
     crowded = crowd(view, server, np.sort(at))
     known = int(unanswered.sum()), counted, crowded, lost.unheard[rows], int(lost.before[rows].sum())
     return _Part(server, rows, sent, lost.cost[rows], *known)
-
-
-def _around(series: Series, times: NDArray[np.int64]) -> tuple[int, int]:
-    margin = max(series.interval_ns, REPEATED_NS)
-    return int(times.min()) - margin, int(times.max()) + margin
 
 
 def _recorded(view: View, slow: Slow, cluster: Cluster, parts: list[_Part]) -> Drops:
@@ -239,9 +238,8 @@ def _repeated(
     numbers |= {"attempts_lost": attempts, "segments_lost": segments}
     lost = [count(attempts, "connection attempt")] if attempts else []
     lost += [count(segments, "later packet" if attempts else "packet")] if segments else []
-    first, last = (clock(view, time) for time in span)
     were = "was" if attempts + segments == 1 else "were"
-    sentence = f"{listing(lost)} {were} lost " + (f"at {first}" if first == last else f"from {first} to {last}")
+    sentence = f"{listing(lost)} {were} lost {_when(view, *span)}"
     if isinstance(wait, int | float):
         numbers["retransmission_ns_p50"] = int(wait)
         each = "attempts were" if len(waits) > 1 else "the attempt was"
@@ -252,8 +250,7 @@ def _repeated(
 
 def _unheard(view: View, part: _Part) -> str:
     number, moments = int(part.unheard.sum()), part.sent[part.unheard]
-    first, last = clock(view, int(moments.min())), clock(view, int(moments.max()))
-    when = f"at {first}" if first == last else f"from {first} to {last}"
+    when = _when(view, int(moments.min()), int(moments.max()))
     one = number == 1
     whose = "its client" if one else "their clients"
     longest = f"{duration(int(part.cost[part.unheard].max()))}{'' if one else ' at most'}"
@@ -266,13 +263,13 @@ def _unheard(view: View, part: _Part) -> str:
     )
 
 
-def _when(view: View, part: _Part) -> str:
-    first, last = clock(view, int(part.sent.min())), clock(view, int(part.sent.max()))
+def _when(view: View, begin: int, end: int) -> str:
+    first, last = clock(view, begin), clock(view, end)
     return f"at {first}" if first == last else f"from {first} to {last}"
 
 
 def _astray(view: View, part: _Part) -> str:
-    number, when = count(len(part.rows), "request"), _when(view, part)
+    number, when = count(len(part.rows), "request"), _when(view, *part.span)
     if part.counted == 0:
         return (
             f"{number} lost packets on the way to {part.server}, {when}: the kernel there counted no listen drops "
@@ -291,8 +288,8 @@ def _nobodys(view: View, part: _Part) -> str:
     seen = f"{count(inside, 'request')} at most {'was' if inside == 1 else 'were'} inside" if inside else "it was empty"
     known = f"its queue was not long then ({seen})" if inside is not None else "no visit to it was recorded"
     return (
-        f"{lost} to {part.server} that got no answer, {_when(view, part)}. Whether {part.server} dropped {what} or "
-        f"{were} lost on the way is not known: {known}, and no counter of its kernel was recorded."
+        f"{lost} to {part.server} that got no answer, {_when(view, *part.span)}. Whether {part.server} dropped {what} "
+        f"or {were} lost on the way is not known: {known}, and no counter of its kernel was recorded."
     )
 
 
@@ -301,8 +298,7 @@ def _counted(view: View, cluster: Cluster) -> dict[str, int]:
     found = {}
     for server, refusals in view.refusals.items():
         for series in refusals:
-            margin = max(series.interval_ns, REPEATED_NS)
-            dropped = int(series.during(cluster.begin - margin, cluster.end + margin).sum())
+            dropped = int(series.value[series.around(cluster.begin, cluster.end)].sum())
             if dropped > 0:
                 found[server] = dropped
     return found

@@ -33,7 +33,7 @@ def separate(view: View, slow: Slow, lost: Losses, known: Usual) -> Slow:
 
     found: list[Cluster] = []
     for cluster in slow.clusters:
-        places = _places(held, cluster)
+        places = list(dict.fromkeys(held[cluster.rows].tolist()))
         at = (replace(cluster, rows=cluster.rows[held[cluster.rows] == place], place=place) for place in places)
         parts = [part for one in at for part in _apart(view, slow, one)]
         found += parts if len(places) == 1 else _joined(view, slow, parts, _origins(parts, origin))
@@ -54,10 +54,6 @@ def _held(view: View, slow: Slow, droppers: NDArray[np.str_]) -> NDArray[np.str_
     held[droppers == NOWHERE] = waited
     entries = slow.requests["server"].cast(pl.String).to_list()
     return np.array([place or entry for place, entry in zip(held.tolist(), entries, strict=True)], dtype=np.str_)
-
-
-def _places(held: NDArray[np.str_], cluster: Cluster) -> list[str]:
-    return list(dict.fromkeys(held[cluster.rows].tolist()))
 
 
 def _apart(view: View, slow: Slow, part: Cluster) -> list[Cluster]:

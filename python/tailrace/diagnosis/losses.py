@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import unheard
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.spans import overlap, union
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
@@ -25,8 +26,6 @@ LEAST_PART = 4
 """A loss may explain a request if it took at least a quarter of the request's time. It may also explain the request if
 it alone would have made the request very long. The rest may have passed in the queue that made the server lose packets;
 `account` judges both together."""
-LEAST_PART_BEHIND = 2
-"""The loss must take half of the time if it was further down and the request also lost a packet at its entry."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,11 @@ def find(view: View, slow: Slow) -> Losses:
     joined = rows.select("request").join(deeper, on="request", how="left", maintain_order="left")
     columns = (joined[name].to_list() for name in ("server", "cost", "sent", "unanswered"))
     for i, (name, lost, first, silent) in enumerate(zip(*columns, strict=True)):
-        least = LEAST_PART_BEHIND if own[i] else LEAST_PART
+        # It must take most of the time if the request also lost a packet at its entry.
+        least = MOSTLY * response[i] if own[i] else response[i] / LEAST_PART
         if name is not None and (not own[i] or name != entry[i]):
             cost[i] = max(cost[i], min(lost, response[i]))
-            if lost * least >= response[i]:
+            if lost >= least:
                 server[i], sent[i], unanswered[i] = name, first, silent
     found = Losses(server, sent, cost, unanswered, *np.zeros((2, len(rows)), dtype=bool))
     _unheard(view, rows, found)

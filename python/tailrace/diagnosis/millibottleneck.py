@@ -26,8 +26,6 @@ from tailrace.diagnosis.waiting import COLLAPSED, STEP_NS, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
 from tailrace.units import MILLISECOND, SECOND
 
-STARVED = 0.8
-"""CPU is withheld up to this share of the usual use. A server with a queue uses more than usual unless it cannot."""
 RESOURCES = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy")
 """These metrics show which resource a server lacked."""
 WITHHELD = ("cpu_steal", "cpu_throttled", "cpu_iowait", "psi_io")
@@ -42,7 +40,6 @@ class Resource:
     for most of the recording, because the rest does not show what is usual."""
 
     metric: str
-    place: str
     inside: float
     calm: float | None
     saturated: bool
@@ -202,20 +199,20 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
     if metric != "cpu_busy":
         full = inside >= LIMITS[metric] and inside >= 3 * (usual or 0.0)
         why = f"{_SAYS[metric]} {share(inside)} of the time{usually}"
-        return Resource(metric, series.place, inside, usual, full, why)
+        return Resource(metric, inside, usual, full, why)
     if inside >= AT_WORK * series.capacity:
-        return Resource(metric, series.place, inside, usual, True, f"CPU saturated at {share(inside)}{usually}")
+        return Resource(metric, inside, usual, True, f"CPU saturated at {share(inside)}{usually}")
     if usual is not None and held_up:
         # The median of two samples is their mean, but in one of them the server may still have run, or run again.
         values = series.during(begin, end)
         least = float(values.min()) if len(values) == 2 else inside
         if least <= ERROR * usual:
             why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
-            return Resource("frozen", series.place, inside, usual, True, why)
-        if inside <= STARVED * usual:
+            return Resource("frozen", inside, usual, True, why)
+        if inside <= COLLAPSED * usual:
             why = f"little CPU used: {share(inside)} of a core used{usually} while its queue was long"
-            return Resource("cpu_withheld", series.place, inside, usual, True, why)
-    return Resource(metric, series.place, inside, usual, False, f"CPU at {share(inside)}{usually}")
+            return Resource("cpu_withheld", inside, usual, True, why)
+    return Resource(metric, inside, usual, False, f"CPU at {share(inside)}{usually}")
 
 
 _SAYS = {

@@ -29,22 +29,14 @@ from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushB
 from tailrace.diagnosis.lasting import Lasting
 from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import THRESHOLD_NS, Cluster, Slow
+from tailrace.diagnosis.vlrt import SCHEDULES, THRESHOLD_NS, Cluster, Slow
 from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, sent_to, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import SECOND
 
 LOOKBACK_NS = 3 * SECOND
 """A queue may have begun to rise this long before the first VLRT request. If a queue was up already at the beginning of
-this time, it is doubled until none was, up to `LOOKBACK_MOST_NS`."""
-LOOKBACK_MOST_NS = 24 * SECOND
-"""Three doublings: the longest schedule on which a sender repeats lost attempts takes 21 s (`vlrt.SCHEDULES`)."""
-LASTING = 0.7
-"""The origin's own queue is up for at least this share of the time from its rise on, until the first drop or for as
-long as the requests waited. The queue of a healthy server that receives work in batches rises and falls meanwhile."""
-LEVEL_NS = 20 * MILLISECOND
-"""Queues that rise within this of each other rise together. A server that is busy half of the time has a queue of one
-or two, which by chance passes its usual length some milliseconds earlier or later."""
+this time, it is doubled until none was, or until it is as long as the longest schedule of `vlrt.SCHEDULES`."""
 FOLLOWED = 64
 """The queues of at most this many servers are followed around a group of requests. Systems of the papers have up to
 30."""
@@ -206,7 +198,7 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
         near = _near(view, cluster, lost, begin, until + SECOND)
         queues = {server: view.own_queue(server, times) for server in near}
         risen = any(queue[0] > known.queues[server].high for server, queue in queues.items())
-        if not risen or begin == view.begin or back >= LOOKBACK_MOST_NS:
+        if not risen or begin == view.begin or back >= max(map(max, SCHEDULES.values())):
             break
         back *= 2
     span = cluster.begin - LONG_NS, until
@@ -270,7 +262,7 @@ def main_rise(times: Times, queue: Times, level: Level, span: tuple[int, int], l
     """Return the first rise during the span that reaches half of the highest one. If there are rises before the first
     packet was lost, only these count: packets that are sent again arrive together and make queues rise higher than the
     rise that lost them."""
-    until = None if lost is None else lost + LEVEL_NS
+    until = None if lost is None else lost + SHORTEST_NS
     found = [
         rise
         for rise in rises(times, queue, level.typical, level.high, LONG_NS, until)
@@ -320,11 +312,11 @@ def _first(view: View, part: _Followed, lasting: dict[str, Rise]) -> str:
     first = min(rise.begin for rise in lasting.values())
     # The order of rises so close together shows nothing. Queues are pushed back, so the server furthest from the
     # clients is taken.
-    level = [server for server, rise in lasting.items() if rise.begin <= first + LEVEL_NS]
+    level = [server for server, rise in lasting.items() if rise.begin <= first + SHORTEST_NS]
     # Prefer the queues that stay up: a batch passes through all servers at once, and gathers where it is served last.
     over = max(lasting[server].end for server in level)
     up = {server: _stays_up(part, server, replace(lasting[server], begin=first), over) for server in level}
-    level = [server for server in level if up[server] >= LASTING * max(up.values())]
+    level = [server for server in level if up[server] >= MOSTLY * max(up.values())]
     return max(level, key=lambda server: (view.depth[server], lasting[server].peak))
 
 
@@ -336,27 +328,27 @@ def _behind(view: View, stalled: frozenset[str], waited: Times, rise: Rise) -> t
     return origin, replace(rise, peak=int(view.own_queue(origin, waited).max()))
 
 
-def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, float, int]:
-    """Return until when, for what share of the time until then, and for how long at least the queue of an origin is
-    up."""
+def _lasts(cluster: Cluster, lost: Drops) -> tuple[int, int]:
+    """Return until when and for how long at least the queue of an origin is up."""
     if lost.first is not None:
         # A queue that overflows at once (by a batch of requests) rises and drops packets within one step.
-        return lost.first + LEVEL_NS, LASTING, 0
+        return lost.first + SHORTEST_NS, 0
     # A request that only waited may have been in service for the other half of its time.
-    return cluster.begin + cluster.shortest_ns, MOSTLY, int(MOSTLY * cluster.shortest_ns)
+    return cluster.begin + cluster.shortest_ns, int(MOSTLY * cluster.shortest_ns)
 
 
-def _led_up_to(part: _Followed, server: str, until: int, share: float, least: int) -> Rise | None:
-    """Return the server's rise, if its queue stayed up until then. Otherwise return the last part of it, after the
-    queue was down for longer than `LEVEL_NS`: a smaller rise shortly before may have been taken for the beginning of
-    the rise that mattered. The last part takes `least` nanoseconds or more."""
+def _led_up_to(part: _Followed, server: str, until: int, least: int) -> Rise | None:
+    """Return the server's rise, if its queue stayed up for most of the time until then. The queue of a healthy server
+    that receives work in batches rises and falls meanwhile. Otherwise return the last part of it, after the queue was
+    down for longer than `SHORTEST_NS`: a smaller rise shortly before may have been taken for the beginning of the rise
+    that mattered. The last part takes `least` nanoseconds or more."""
     rise = part.risen.get(server)
-    if rise is None or _stays_up(part, server, rise, until) >= share:
+    if rise is None or _stays_up(part, server, rise, until) >= MOSTLY:
         return rise
     up = part.times[part.risen_at[server] & (part.times >= rise.begin) & (part.times <= until)]
-    if len(up) == 0 or until - up[-1] > LEVEL_NS:
+    if len(up) == 0 or until - up[-1] > SHORTEST_NS:
         return None
-    breaks = np.flatnonzero(np.diff(up) > LEVEL_NS)
+    breaks = np.flatnonzero(np.diff(up) > SHORTEST_NS)
     begin = int(up[breaks[-1] + 1]) if len(breaks) else int(up[0])
     if until - begin < least:
         return None
@@ -383,14 +375,14 @@ def _in_time(view: View, known: Usual, cluster: Cluster, lost: Drops, part: _Fol
 
 
 def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
-    """Return whether most of the queue had arrived within `LEVEL_NS` when it overflowed by a packet sent at `time`. A
-    packet sent together with it takes up to a step to arrive. Where no more requests arrived than usual, a short queue
-    filled because no request left it. Requests that were lost before and sent again count as arrivals."""
-    times = np.array([time - LEVEL_NS, time, time + STEP_NS])
+    """Return whether most of the queue had arrived within `SHORTEST_NS` when it overflowed by a packet sent at `time`.
+    A packet sent together with it takes up to a step to arrive. Where no more requests arrived than usual, a short
+    queue filled because no request left it. Requests that were lost before and sent again count as arrivals."""
+    times = np.array([time - SHORTEST_NS, time, time + STEP_NS])
     before, then, soon = view.stays[server].queue(times).tolist()
     came = sum(int(one.arrived(times[[0, 2]])[0]) for one in sent_to(view, server))
     came = max(came, int(view.stays[server].arrived(times[[0, 2]])[0]))
-    return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (LEVEL_NS + STEP_NS) / SECOND)
+    return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (SHORTEST_NS + STEP_NS) / SECOND)
 
 
 def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:
@@ -476,14 +468,14 @@ def _finding(
     order = [f"{step.server} at {clock(view, step.rise)}{_to(step)}" for step in wave]
     first = next((step for step in wave if step.server == origin), None)
     others = [step for step in wave if step.server != origin and step.rise <= rise.begin]
-    level = [step.server for step in others if step.rise >= rise.begin - LEVEL_NS]
+    level = [step.server for step in others if step.rise >= rise.begin - SHORTEST_NS]
     earlier = [step.server for step in others if step.server not in level]
     sentence = f"The own queue of {origin} rose {'' if earlier else 'first, '}at {clock(view, rise.begin)}"
     if level:
         furthest = all(view.depth[origin] >= view.depth[server] for server in level)
         why = "the furthest from the clients" if furthest else "which stayed up"
         sentence = (
-            f"The own queues of {listing([*level, origin])} rose within {duration(LEVEL_NS)}, that of {origin}, "
+            f"The own queues of {listing([*level, origin])} rose within {duration(SHORTEST_NS)}, that of {origin}, "
             f"{why}, at {clock(view, rise.begin)}"
         )
     if earlier:

@@ -159,15 +159,9 @@ def rises(
     return tuple(found)
 
 
-MORE = 1.5
-"""A server that uses two thirds of its capacity can answer half as many more."""
-
-
 def is_more(came: int, expected: float) -> bool:
-    """Return whether so many cannot be chance. The number must exceed the expected number by half, and by four standard
-    deviations of a Poisson stream (1 in 30,000)."""
-    chance = SIGMAS * max(expected, 1.0) ** 0.5
-    return bool(came > max(MORE * expected, expected + chance))
+    """Return whether so many cannot be chance in a Poisson stream."""
+    return bool(came > expected + SIGMAS * max(expected, 1.0) ** 0.5)
 
 
 def held_from(limit: float) -> float:

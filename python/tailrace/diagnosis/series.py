@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.spans import Spans, overlap
 
 AT_WORK = 0.9
@@ -67,6 +68,11 @@ class Series:
         common = np.minimum(self.end, end) - np.maximum(self.begin, begin)
         half: NDArray[np.bool_] = common * 2 >= np.minimum(self.end - self.begin, end - begin)
         return half
+
+    def around(self, begin: int, end: int) -> NDArray[np.bool_]:
+        """Return the samples in which a kernel counts drops of packets that were sent from `begin` to `end`."""
+        margin = max(self.interval_ns, REPEATED_NS)
+        return self.within(begin - margin, end + margin)
 
     def during(self, begin: int, end: int) -> NDArray[np.float64]:
         return self.value[self.within(begin, end)]

@@ -60,22 +60,16 @@ def at_last(view: View, server: str | None) -> str:
     return slow_alone(view, server) or f"spans of what {server} did for these requests: a trace of its code"
 
 
-def collections(view: View, server: str) -> str | None:
-    """Return a log of its garbage collections, except for a server that is known to run in no JVM."""
+def unseen_collections(view: View, server: str) -> str | None:
+    """Return a log of its garbage collections if nothing in the recording shows them, except for a server that is known
+    to run in no JVM."""
+    if view.events_of("gc", "allocation_stall") or view.series(server, "gc_share"):
+        return None
     known = view.topology.server(server)
     protocol = known.protocol if known is not None else None
     if protocol in NO_JVM_PROTOCOLS or NO_JVM.match(server.lower()):
         return None
     return f"a garbage collection log of {server}" + ("" if protocol == "ajp" else ", if it is a JVM")
-
-
-def unseen_collections(view: View, server: str) -> str | None:
-    """Return the same if nothing in the recording shows collections."""
-    return (
-        None
-        if view.events_of("gc", "allocation_stall") or view.series(server, "gc_share")
-        else collections(view, server)
-    )
 
 
 def has_no_quota(view: View, server: str) -> bool:

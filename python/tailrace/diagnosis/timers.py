@@ -11,15 +11,13 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import HARDLY_ANY, MOSTLY, SEVERAL
+from tailrace.diagnosis.constants import ALIKE, HARDLY_ANY, MOSTLY, SEVERAL
 from tailrace.diagnosis.finding import Constant
 from tailrace.diagnosis.losses import Losses
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Slow
 
-WIDTH = 0.02
-"""Times are the same if they are within 2 %. Timers, and the usual service before and after them, vary by as much."""
 APART = 1.25
 """The band must be far from the rest. Only few other requests may lie between the band and 1.25 times as much, or
 between the band and 1.25 times as little."""
@@ -57,8 +55,8 @@ def members(slow: Slow, constants: tuple[Constant, ...]) -> NDArray[np.bool_]:
 
 
 def _densest(response: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the stretch of sorted times within `WIDTH` that holds the most requests."""
-    ends = np.searchsorted(response, response * (1 + WIDTH), "right")
+    """Return the stretch of sorted times within `ALIKE` that holds the most requests."""
+    ends = np.searchsorted(response, response * (1 + ALIKE), "right")
     begin = int(np.argmax(ends - np.arange(len(response))))
     return begin, int(ends[begin])
 
@@ -82,6 +80,6 @@ def _told(view: View, slow: Slow, part: NDArray[np.int64]) -> Constant:
     middle = int(rows["response_ns"].median() or 0)  # type: ignore[arg-type]
     places = Counter(filter(None, view.longest_stays(rows)))
     place = max(sorted(places), key=lambda name: places[name], default=None)
-    timer = any(abs(middle - times[0]) <= WIDTH * times[0] for times in SCHEDULES.values())
+    timer = any(abs(middle - times[0]) <= ALIKE * times[0] for times in SCHEDULES.values())
     low, high = rows["response_ns"].min(), rows["response_ns"].max()
     return Constant(middle, int(low), int(high), len(rows), place, timer)  # type: ignore[arg-type]

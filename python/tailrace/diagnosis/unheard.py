@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import LONG_NS, NEARLY, REPEATED_NS
+from tailrace.diagnosis.constants import LONG_NS, NEARLY
 from tailrace.diagnosis.crowds import crowd
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
@@ -98,8 +98,7 @@ def _is_dropped(view: View, server: str, silent: Times) -> bool:
 def _counted(view: View, server: str, series: Series, begin: Times) -> tuple[float, int] | None:
     """Return how many drops a kernel counted around these times, and how many attempts to connect were lost in the time
     of these samples. Return None where nothing was sampled."""
-    margin = max(series.interval_ns, REPEATED_NS)
-    near = series.within(int(begin.min()) - margin, int(begin.max()) + margin)
+    near = series.around(int(begin.min()), int(begin.max()))
     drops = series.value[near]
     if not len(drops):
         return None

@@ -12,14 +12,11 @@ import polars as pl
 from tailrace.dataset import Connections
 from tailrace.diagnosis.callers import Callers
 from tailrace.diagnosis.clock import REAL, Clock
+from tailrace.diagnosis.constants import MOMENTS
 from tailrace.diagnosis.queues import Crowds, Stays, Times, together
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.topology import Node, Topology
-
-SEEN = 1000
-"""Of so many requests at least one comes to a server, unless fewer than one in 200 do (p = 0.7 %)."""
-
 
 Machine = tuple[str, str]
 """It holds `node` or `host`, and the name."""
@@ -165,11 +162,11 @@ class View:
 
     @cached_property
     def _interactions(self) -> dict[str, set[str]]:
-        """Return for each server the interactions that come to it: any of their first `SEEN` requests came to it."""
+        """Return for each server the interactions that come to it: any of their first `MOMENTS` requests came to it."""
         known = self.requests.filter(pl.col("interaction").is_not_null())
         if known["interaction"].n_unique() < 2:
             return {}
-        first = known.group_by("interaction").head(SEEN).select("request", pl.col("interaction").cast(pl.String))
+        first = known.group_by("interaction").head(MOMENTS).select("request", pl.col("interaction").cast(pl.String))
         rows = (
             self.visits.select("request", pl.col("server").cast(pl.String))
             .join(first.lazy(), on="request")
@@ -342,10 +339,6 @@ class View:
     def node_of_place(self, place: str) -> Node | None:
         server = self.topology.place_to_server(place)
         return self.topology.node_of(server.name) if server is not None else self.topology.place_to_node(place)
-
-    def throttled(self, server: str, begin: int, end: int) -> float:
-        """Return the share of that time in which a quota held the server back. It is 0 where this was not sampled."""
-        return max((series.mean(begin, end) or 0.0 for series in self.series(server, "cpu_throttled")), default=0.0)
 
     def of_host(self, server: str, metric: str) -> Series | None:
         """Return the series of the host that the server's node is on."""

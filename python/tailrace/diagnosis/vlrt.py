@@ -39,10 +39,6 @@ sender's kernel and of its settings. It is therefore inferred for every recordin
 GAP_NS = 500 * MILLISECOND
 """VLRT requests that were sent further apart belong to two episodes. A millibottleneck is shorter (`lightning` 1: tens
 to hundreds of milliseconds), and its drops come without such a pause."""
-ECHO_NS = 300 * MILLISECOND
-"""The later requests can also be an echo, and then there is only one episode. The packets lost in the first part come
-back together, a retransmission time later, and overflow the same queue once more. They count as an echo if they come
-back within this time of the later drops. A server works off a queue of a few hundred requests in this time."""
 LONGEST_NS = 5 * SECOND
 """A request that is still unanswered after this time is no longer a sign that its servers are in trouble."""
 
@@ -235,11 +231,12 @@ def _returns(view: View) -> NDArray[np.int64]:
 
 
 def _is_echo(returns: NDArray[np.int64], first: Cluster, later: Cluster) -> bool:
-    """Return whether the later cluster is an echo of the first one: at least as many lost packets of the first cluster
-    came back around the later one as the later one has requests."""
+    """Return whether the later cluster is an echo of the first one. The packets that the first one lost come back
+    together, a retransmission time later, and overflow the same queue once more. At least as many of them came back
+    around the later cluster as it has requests."""
     sent, accepted = returns[:, 0], returns[:, 1]
     of_first = (sent >= first.begin - GAP_NS) & (sent <= first.end + GAP_NS)
-    back = of_first & (accepted >= later.begin - ECHO_NS) & (accepted <= later.end + ECHO_NS)
+    back = of_first & (accepted >= later.begin - GAP_NS) & (accepted <= later.end + GAP_NS)
     return int(back.sum()) >= max(later.vlrt, 3)
 
 

@@ -8,7 +8,7 @@ stopped itself has hardly a call open, because the servers behind it answer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -57,37 +57,27 @@ class Usual:
     """It shows how many requests are sent to a server per second. A lost request counts once."""
 
 
-class _Asked(Mapping[str, T]):
+class _Asked(dict[str, T]):
     """A value for each server, which is computed when it is first asked for: of ten thousand servers, few are near a
     very slow request."""
 
-    def __init__(self, servers: Iterable[str], value: Callable[[str], T]) -> None:
-        self._servers = dict.fromkeys(servers)
+    def __init__(self, value: Callable[[str], T]) -> None:
+        super().__init__()
         self._value = value
-        self._known: dict[str, T] = {}
 
-    def __getitem__(self, server: str) -> T:
-        if server not in self._known:
-            if server not in self._servers:
-                raise KeyError(server)
-            self._known[server] = self._value(server)
-        return self._known[server]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._servers)
-
-    def __len__(self) -> int:
-        return len(self._servers)
+    def __missing__(self, server: str) -> T:
+        self[server] = self._value(server)
+        return self[server]
 
 
 def usual(view: View, slow: Slow) -> Usual:
     calm = grid(slow.calm, max(view.window_ns // 5, STEP_NS))
     return Usual(
-        _Asked(view.servers, lambda server: Level(*levels(view.own_queue(server, calm)))),
-        _Asked(view.calls, lambda caller: Level(*levels(_behind(view, caller, calm)))),
-        _Asked(view.calls, lambda of: sum(per_second(one.departures, slow) for one in _calls(view, of).values())),
-        _Asked(view.calls, lambda caller: _most(view, caller)),
-        _Asked(view.servers, lambda to: sum(per_second(one.arrivals, slow) for one in sent_to(view, to))),
+        _Asked(lambda server: Level(*levels(view.own_queue(server, calm)))),
+        _Asked(lambda caller: Level(*levels(_behind(view, caller, calm)))),
+        _Asked(lambda of: sum(per_second(one.departures, slow) for one in _calls(view, of).values())),
+        _Asked(lambda caller: _most(view, caller)),
+        _Asked(lambda to: sum(per_second(one.arrivals, slow) for one in sent_to(view, to))),
     )
 
 
@@ -121,7 +111,7 @@ def per_second(times: Times, slow: Slow) -> float:
 
 def onset(known: Usual, server: str, rise: Rise) -> Times:
     """Return the first moments of a rise, which are long enough to show how fast the server's calls are answered."""
-    least = int(MANY / max(known.answered.get(server, 0.0), 1e-9) * SECOND)
+    least = int(MANY / max(known.answered[server], 1e-9) * SECOND)
     return np.arange(rise.begin, rise.begin + WINDOW_NS + min(least, SECOND) + STEP_NS, STEP_NS, dtype=np.int64)
 
 
@@ -153,27 +143,19 @@ def _waits(view: View, known: Usual, caller: str, times: Times) -> list[str]:
     has_cpu_left = bool(view.series(caller, "cpu_busy")) and not _at_work(view, caller, times)
     if all_in_use and has_cpu_left and all(_at_work(view, callee, times) for callee in calls):
         return list(calls)
-    if _answers(view, caller, times) >= COLLAPSED * _usually(known, caller, times):
-        return []
-    if inside < known.behind[caller].high:
+    answers = sum(int(one.departed(times[[0, -1]])[0]) for one in calls.values())
+    usually = known.answered[caller] * int(times[-1] - times[0]) / SECOND
+    if answers >= COLLAPSED * usually or inside < known.behind[caller].high:
         return []
     held = {callee: int(view.stays[callee].queue(times).sum()) for callee in calls}
     return [callee for callee, inside in held.items() if inside * 2 >= max(held.values())]
 
 
-def _answers(view: View, caller: str, times: Times) -> int:
-    return sum(int(one.departed(times[[0, -1]])[0]) for one in _calls(view, caller).values())
-
-
-def _usually(known: Usual, caller: str, times: Times) -> float:
-    return known.answered[caller] * int(times[-1] - times[0]) / SECOND
-
-
 def _at_work(view: View, server: str, times: Times) -> bool:
     """Return whether its CPU was full, or its quota was used up."""
     begin, end = int(times[0]), int(times[-1])
-    at_work = any(series.at_work(begin, end) for series in view.cpu_of_way[server])
-    return at_work or view.throttled(server, begin, end) >= TAKEN
+    throttled = ((series.mean(begin, end) or 0.0) >= TAKEN for series in view.series(server, "cpu_throttled"))
+    return any(series.at_work(begin, end) for series in view.cpu_of_way[server]) or any(throttled)
 
 
 def _calls(view: View, caller: str) -> dict[str, Stays]:

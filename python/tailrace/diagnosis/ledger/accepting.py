@@ -24,10 +24,8 @@ from tailrace.diagnosis.ledger.workers import lost_at
 from tailrace.diagnosis.queues import LEAST_LIMIT
 
 STARVES = 0.25
-"""An acceptor that starves accepts nothing while its server has less than a quarter of its speed. Half of the speed
-gives the same results, because a stall rarely leaves more than a tenth."""
-
-
+"""An acceptor that starves accepts nothing while its server has less than a quarter of its speed: a stall rarely leaves
+more than a tenth."""
 SLICES_NS = (10_000, 30_000, 100_000, 300_000)
 """So long each thread can run before the acceptor's next turn: between the cost of a switch of threads and the work of
 a short request. Longer ones give the same results as the last, because short requests end before."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tailrace._core import Replay
 from tailrace.diagnosis import settle, tasks
-from tailrace.diagnosis.constants import EXPECTED, MOSTLY, SHORTEST_NS, SIGMAS
+from tailrace.diagnosis.constants import EXPECTED, MOSTLY, SHORTEST_NS, SIGMAS, WINDOW_NS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation
 from tailrace.diagnosis.ledger.losses import (
@@ -49,8 +49,6 @@ from tailrace.units import SECOND
 ROUNDS = 20
 """The capacities are updated this many times. After 20 updates, a stop of half a second stands out to within a step."""
 LEAST_CAPACITY = 1e-4
-JOINED = 5
-"""Two stretches of a long queue that are at most this many steps apart are one stretch. It is a default window."""
 
 UNSEEN = {lock.CAUSE: lock.VISITS, own_work.CAUSE: own_work.UNNAMED}
 """This maps causes that no visit shows to the words for what took the capacity."""
@@ -309,7 +307,7 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
 
 def _lacking(rest: Shares, mask: NDArray[np.bool_]) -> list[tuple[int, int, float]]:
     """Return the stretches in which the server lacked more than `SHORTEST_NS`, each with what it lacked."""
-    found = ((begin, end, float(rest[begin:end].sum()) * STEP_NS) for begin, end in _stretches(mask, JOINED))
+    found = ((begin, end, float(rest[begin:end].sum()) * STEP_NS) for begin, end in _stretches(mask))
     return [stretch for stretch in found if stretch[2] > SHORTEST_NS]
 
 
@@ -352,7 +350,7 @@ def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shar
     unused &= lacks & ~turns.may_wait(seen, server) if stopped is None else lacks | (stopped.share > 0.0)
     still, slept = np.zeros(len(rest), dtype=bool), np.zeros(len(rest), dtype=bool)
     late = np.zeros(len(rest), dtype=bool) if stopped is None else _late(seen, recorded, server)
-    for begin, end in _stretches(unused, JOINED):
+    for begin, end in _stretches(unused):
         steps = np.arange(begin, end)
         if len(steps) * STEP_NS < own[0].interval_ns:
             continue
@@ -396,7 +394,7 @@ def _with_own_work(
 def _resolved(seen: Seen, own: Series, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the steps of those stretches that samples show alone: one of a longer time says nothing about them."""
     shown = np.zeros(len(mask), dtype=bool)
-    for begin, end in _stretches(mask, JOINED):
+    for begin, end in _stretches(mask):
         first, last = int(seen.steps.begins[begin]), int(seen.steps.begins[end - 1]) + STEP_NS
         shown[begin:end] = own.resolves(first, last)
     return mask & shown
@@ -441,8 +439,8 @@ def _may_lack_a_cpu(seen: Seen, server: str) -> NDArray[np.bool_]:
     return np.asarray((shares >= AT_WORK).any(axis=0))
 
 
-def _stretches(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
-    """Return the stretches as steps, from the first to after the last. Stretches no more than `gap` apart are
-    joined."""
+def _stretches(mask: NDArray[np.bool_], gap: int = WINDOW_NS // STEP_NS) -> list[tuple[int, int]]:
+    """Return the stretches as steps, from the first to after the last. Stretches no more than `gap` apart, such as a
+    default window, are joined."""
     at = np.arange(len(mask), dtype=np.int64)
     return [(begin, end) for begin, end in where(at, at + 1, mask, gap - 1).tolist()]

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Columns, Lost, Sheet
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
 
-SLOWED = 2.0
-"""Chance makes the median stay of some hundred visits longer by a tenth; a queue makes it several times as long."""
 LEAST_QUEUE = 1.0
 """Mean queues that differ by less than one visit are the same."""
 
@@ -90,10 +89,10 @@ class Extract:
         span = (int(self.begins[acts[0]]), int(self.begins[acts[-1]]) + STEP_NS) if len(acts) else (None, None)
         return round(unit * float(share.sum())), lacked, *span
 
-    def narrowest(self, until: int | None, slowed: float = SLOWED) -> str | None:
+    def narrowest(self, until: int | None, slowed: float = 1.0 / MOSTLY) -> str | None:
         """Return the server furthest from the clients of those in which half of the visits stayed for `slowed` times as
-        long as in calm time, and whose own queue was at least a quarter as long as the longest one. Visits that arrived
-        after `until` (nanoseconds since the Unix epoch) do not count."""
+        long as in calm time, so that most of their time is unusual. Its own queue was at least a quarter as long as the
+        longest one. Visits that arrived after `until` (nanoseconds since the Unix epoch) do not count."""
         steps = len(self.begins) if until is None else max(int(np.searchsorted(self.begins, until, "right")), 1)
         own = {name: its.own(steps) for name, its in self.of.items()}
         longest = max((queue for queue, _ in own.values()), default=0.0)

@@ -25,13 +25,11 @@ from tailrace.diagnosis.view import View
 if TYPE_CHECKING:
     from tailrace.diagnosis.ledger.recorded import Recorded
 
-OWN = -1
-"""The steps of this visit are its own."""
 LENDERS_MAX = 1000
 """The mean work of so many requests is known to a few hundredths."""
 
 Tree = list[tuple[int, int]]
-"""It holds the visits of a request, each after its parent, with the place of its parent in the list."""
+"""It holds the visits of a request, each after its parent, with the place of its parent in the list, or -1."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def _spread(which: np.ndarray, most: int) -> list[int]:
 
 
 def _tree(recorded: Recorded, children: Times, root: int) -> Tree:
-    found, place = [(root, OWN)], 0
+    found, place = [(root, -1)], 0
     while place < len(found):
         visit = found[place][0]
         first, last = np.searchsorted(recorded.parent, (visit, visit + 1), sorter=children).tolist()
@@ -100,7 +98,7 @@ def _way(recorded: Recorded, tree: Tree, server: int) -> list[int]:
         if int(recorded.server[visit]) == server
     ]
     found = [min(visits)[1]] if visits else []
-    while found and tree[found[-1]][1] != OWN:
+    while found and tree[found[-1]][1] >= 0:
         found.append(tree[found[-1]][1])
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.spans import Spans, clip, spans, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -20,16 +21,15 @@ of them together."""
 NEAR_NS = 5 * SECOND
 """So much time on either side is always near: a replay begins 4 s before an episode, with the requests that had been
 sent up to a second before."""
-MANY = 500_000
-"""If the time further away has more visits than that, only so many of those in calm time are kept. Even a server that
-gets one visit in a hundred then has thousands of them."""
-GAP_NS = SECOND
-"""Stretches of time that are closer than that are one."""
+VISITS = 500_000
+"""The ledger takes about 400 bytes for each visit. If the time further away has more visits than that, only so many of
+those in calm time are kept. Even a server that gets one visit in a hundred then has thousands of them. A portion has at
+most so many visits more than its first group."""
 
 
 def nearby(view: View, slow: Slow, clusters: Iterable[Cluster]) -> Spans:
     """Return the stretches around these episodes."""
-    return spans(np.concatenate([np.empty((0, 2), np.int64), *(_of(view, slow, one) for one in clusters)]), gap=GAP_NS)
+    return spans(np.concatenate([np.empty((0, 2), np.int64), *(_of(view, slow, one) for one in clusters)]), gap=STEP_NS)
 
 
 def visits(view: View, stretches: Spans) -> int:
@@ -46,10 +46,10 @@ def _of(view: View, slow: Slow, cluster: Cluster) -> Spans:
 
     wide, near = within(AROUND_NS), within(NEAR_NS)
     further = without(wide, near)
-    if visits(view, further) <= MANY:
+    if visits(view, further) <= VISITS:
         return wide
     calm = np.concatenate([clip(slow.calm, *one) for one in further.tolist()])
-    left = MANY - visits(view, clip(slow.calm, *near[0].tolist()))
+    left = VISITS - visits(view, clip(slow.calm, *near[0].tolist()))
     kept = [near]
     for begin, end in sorted(calm.tolist(), key=lambda one: max(cluster.begin - one[1], one[0] - last)):
         if left <= 0:

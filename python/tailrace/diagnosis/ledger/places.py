@@ -6,8 +6,7 @@ themselves hold all places, the other visits wait, although the server lost no c
 same. So a visit counts as long by itself only if something other than its length shows it:
 
 passed    Other visits that came after it were served while it was inside. It also did not share a full CPU with so
-          many visits that each of them was slow, and it did not open a connection, which waits to be accepted. It did
-          not come in the first second, in which it may wait for visits that came before the recording began.
+          many visits that each of them was slow, and it did not open a connection, which waits to be accepted.
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
           is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
 in turn   While others waited, such visits were served one after the other, each for as long as the first, or several
@@ -32,28 +31,20 @@ from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import NEVER, Names, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import turns
-from tailrace.diagnosis.queues import LEAST_LIMIT, Times
-from tailrace.diagnosis.spans import Spans, spans, without
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
+from tailrace.diagnosis.spans import Spans, inside, spans, without
+from tailrace.units import MILLISECOND
 
 Mask = NDArray[np.bool_]
 
 LONGER = 10.0
 """Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
 6.6 medians.)"""
-PASSED = 0.25
-"""Others must be served for at least this fraction of the time that the visit is in the server. During the rest it may
-have waited for a place: three times as long as it held one."""
-FEW = 0.25
-"""At most this fraction of the visits that came while it was passed may take long. If more of them are slow, the same
-reason may make this visit slow."""
 LOGIN = "LOGIN"
 """This is the name of the first visit on a connection to a database (crates/core/src/capture/wire)."""
 SPREAD = 1.5
 """Visits that wait for the same timer or compute the same share a machine with others. So the longest of them takes up
 to a half longer than the shortest."""
-UNSEEN_NS = SECOND
-"""A stall of the papers lasts less than a second. When it is over, the visits leave that came before it."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +97,7 @@ class Held:
     @cached_property
     def most(self) -> int:
         """Return the largest number of visits that held places at the same time."""
-        return int(_inside(self.begin, self.end).max())
+        return Stays.of(self.begin, self.end).longest
 
 
 @dataclass(frozen=True)
@@ -313,7 +304,7 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
-    waited = _released(here, long) | _opens(here) | (here.alone < here.least) | (here.begin < UNSEEN_NS)
+    waited = _released(here, long) | _opens(here) | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long))
@@ -351,8 +342,8 @@ def _near(lasted: Shares | Times, known: Shares | Times) -> Mask:
 
 
 def _passed(here: _Here, long: Mask) -> Shares:
-    """Return for how long others were served while each visit was inside; 0 if that time is not long. Before that time,
-    the visit may itself have waited for a place."""
+    """Return for how long others were served while each visit was inside; 0 if that is not long, or not most of its
+    time. Before that time, the visit may itself have waited for a place."""
     quick = np.sort(here.end[here.is_quick])
     order = np.argsort(here.begin, kind="stable")
     begins, long_before = here.begin[order], np.concatenate(([0], np.cumsum(here.is_long[order])))
@@ -364,10 +355,10 @@ def _passed(here: _Here, long: Mask) -> Shares:
         if last - first >= LEAST_LIMIT:
             gaps = np.diff(np.concatenate(([begin], quick[first:last], [end])))
             served = int(gaps[gaps <= apart].sum())
-            # Even where all visits are slow, visits that need little still come and go.
+            # Where most visits are slow, the same reason may make this one slow. Others that need little come and go.
             came, last = np.searchsorted(begins, (end - served, end)).tolist()
-            few = long_before[last] - long_before[came] <= FEW * (last - came)
-            found[i] = served if few and served >= max(here.least, (end - begin) * PASSED) else 0
+            few = long_before[last] - long_before[came] <= MOSTLY * (last - came)
+            found[i] = served if few and served >= max(here.least, (end - begin) * MOSTLY) else 0
     return found
 
 
@@ -378,7 +369,7 @@ def _opens(here: _Here) -> Mask:
 
 
 def _released(here: _Here, long: Mask) -> Mask:
-    """Return which visits came one after the other and left in a quarter of that time. Something outside them, such as
+    """Return which visits came one after the other and left in half of that time. Something outside them, such as
     a lock, held them, although others passed when it was over."""
     rows = np.flatnonzero(long)
     rows = rows[np.argsort(here.end[rows], kind="stable")]
@@ -388,7 +379,7 @@ def _released(here: _Here, long: Mask) -> Mask:
     for group in np.split(rows, breaks + 1):
         begin, end = here.begin[group], here.end[group]
         longest = np.max(end - begin)
-        if len(group) >= LEAST_LIMIT and np.ptp(begin) >= PASSED * longest and np.ptp(end) <= PASSED * np.ptp(begin):
+        if len(group) >= LEAST_LIMIT and np.ptp(begin) >= MOSTLY * longest and np.ptp(end) <= MOSTLY * np.ptp(begin):
             found[group] = True
     return found
 
@@ -474,7 +465,8 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
     if here.known:
         return here.known, here.begin
     unusual = int((here.is_long & ~heavy).sum())
-    inside = np.unique(_inside(here.begin[heavy], here.end[heavy])).tolist()
+    held = Stays.of(here.begin[heavy], here.end[heavy])
+    inside = np.unique(held.queue(held.departures - 1)).tolist()
     best, start, fewest = 0, here.begin, int(HARDLY_ANY * unusual)
     came = _behind_heavy(here, heavy)
     for places in sorted({1, *inside[-4:]}):
@@ -506,13 +498,7 @@ def _behind_heavy(here: _Here, heavy: Mask) -> Times:
 
 def _most_inside(here: _Here, begin: Times, end: Times) -> int:
     """Return the largest number of visits that were inside at once in these times."""
-    ends, within = np.sort(here.end), spans(np.column_stack((begin, end)))
-    at = np.searchsorted(within[:, 0], ends, "right") - 1
-    counts = _inside(here.begin, here.end)[(at >= 0) & (ends <= within[at, 1])]
-    return int(counts.max(initial=0))
-
-
-def _inside(begin: Times, end: Times) -> Times:
-    """Return how many visits were inside just before the end of each."""
-    ends = np.sort(end)
-    return np.searchsorted(np.sort(begin), ends) - np.searchsorted(ends, ends)
+    stays = Stays.of(here.begin, here.end)
+    moments = stays.departures - 1
+    within = inside(spans(np.column_stack((begin, end))), moments) >= 0
+    return int(stays.queue(moments[within]).max(initial=0))

@@ -9,15 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.diagnosis.ledger.groups import together
-from tailrace.diagnosis.ledger.nearby import GAP_NS, nearby, visits
+from tailrace.diagnosis.ledger.nearby import VISITS, nearby, visits
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.spans import Spans, length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 
-VISITS = 500_000
-"""A portion has at most so many visits more than its first group. The ledger takes about 400 bytes for each of them. A
-million requests in ten minutes are six portions, which keep two cores at work."""
 CELLS = 2_000_000
 """A portion has at most so many steps times servers, if it has several groups. Its lines take 16 MB for each cause."""
 
@@ -30,7 +27,7 @@ def portions(view: View, slow: Slow) -> list[list[int]]:
     most = 0
     for group in together(slow):
         its = nearby(view, slow, (slow.clusters[at] for at in group))
-        both = spans(np.concatenate((stretches, its)), gap=GAP_NS)
+        both = spans(np.concatenate((stretches, its)), gap=STEP_NS)
         if not found or visits(view, both) > most or _cells(view, both) > CELLS:
             found.append([])
             most, both = visits(view, its) + VISITS, its

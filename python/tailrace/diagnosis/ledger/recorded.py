@@ -236,7 +236,7 @@ def record(
         rows["bytes"].to_numpy(),
         rows["failed"].fill_null(False).to_numpy(),
         _taken(rows, steps),
-        np.full(len(rows), lent.OWN, dtype=np.int64),
+        np.full(len(rows), -1, dtype=np.int64),
     )
     loans = lent.find(view, found, slow.calm)
     return lent.joined(orphans.joined(lent.without_calls(found, loans)), loans)

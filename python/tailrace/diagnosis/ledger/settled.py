@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.constants import LONG_NS, RARE
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.queues import Stays, Times
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class Settled:
         """Return the begins of the times in which the system was settled."""
         asked = self.recorded.asked
         edges = self.recorded.steps.edges
-        came = np.searchsorted(np.sort(self.recorded.arrival[asked]), edges)
-        inside = came - np.searchsorted(np.sort(self.recorded.departure[asked]), edges)
+        inside = Stays.of(self.recorded.arrival[asked], self.recorded.departure[asked]).queue(edges - 1)
         calm = inside[:-1][self.calm]
         # They are at most as long as in 95 % of the calm steps.
         settled = inside <= (np.quantile(calm, 1.0 - RARE) if len(calm) else -1)

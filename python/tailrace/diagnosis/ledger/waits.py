@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import CHANCE, MOSTLY
 from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
 from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Numbers, Recorded
@@ -32,10 +32,6 @@ LOOKS_NS = 100 * MILLISECOND
 """A thread of mod_jk that found no free connection looks again after so long (JK_SLEEP_DEF)."""
 WORK_NS = LOOKS_NS // 10
 """Apache needs less for a page, unless its CPU is full."""
-LITTLE_NS = MILLISECOND
-"""A balancer that looks again and again calls a whole number of pauses after its first look, and its own work comes on
-top. So short a rest is chance in one case of a hundred. Its visit then waited from the first look on, also where others
-took and gave back connections meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,11 @@ def find(recorded: Recorded, pools: Pools, choices: Choices) -> Waits:
         begin, sent = since[at], recorded.sent[at]
         covered = overlap(full[number], begin, sent)
         waited = (covered >= MOSTLY * (sent - begin)) & (covered >= STEP_NS) | _looked_again(full[number], begin, sent)
+        # A balancer that looks again and again calls a whole number of pauses after its first look, and its own work
+        # comes on top. If this is so short, its visit waited from the first look on, also where others took and gave
+        # back connections meanwhile.
         work = (sent - begin) % LOOKS_NS
-        looked = (sent - begin >= LOOKS_NS) & (work <= LITTLE_NS) & (choices.choice[at] != NONE)
+        looked = (sent - begin >= LOOKS_NS) & (work <= CHANCE * LOOKS_NS) & (choices.choice[at] != NONE)
         waited &= covered > most[at]
         most[at[waited]] = covered[waited]
         first = np.where(looked, begin + work, _first(full[number], begin, sent))

@@ -9,11 +9,8 @@ import polars as pl
 
 from tailrace.diagnosis import unheard
 from tailrace.diagnosis.constants import LONG_NS
-from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times, plateau
+from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times, held_from, plateau
 from tailrace.diagnosis.view import View
-
-FLAT = 0.03
-"""Counts at a limit differ by the connections that open and close within the moment of a packet."""
 
 
 def workers(view: View) -> dict[str, int]:
@@ -38,7 +35,7 @@ def workers_of(view: View, server: str) -> int:
         return plateau(opened) or _few(opened)
     opened = np.sum([stays.queue(lost) for stays in calls], axis=0)
     low, middle, high = np.percentile(opened, (10, 50, 90)).tolist()
-    return int(middle) if middle >= LEAST_LIMIT and high - low <= max(FLAT * high, 1.0) else 0
+    return int(middle) if middle >= LEAST_LIMIT and low >= held_from(high) else 0
 
 
 def _few(opened: Times) -> int:

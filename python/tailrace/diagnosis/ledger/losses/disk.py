@@ -12,12 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from tailrace.diagnosis.constants import LONG_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import TAKEN, Series
 from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.view import View
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import SECOND
 
 OFTEN = 100.0
 """Per second. The slowest disks read a page in 10 ms, so a server that waits for pages all the time waits for a hundred
@@ -27,13 +28,12 @@ EVENTS = ("log_flush", "writeback")
 WAITS = ("psi_io", "cpu_iowait", "disk_busy")
 LEAST_BYTES = 1_000_000
 """Smaller movements of dirty memory go on all the time, and a disk needs only milliseconds for them."""
-SUDDEN_NS = 300 * MILLISECOND
-"""Bytes that appeared within this time before the stall were handed over at once. Gathered bytes took longer."""
 
 
 def waits(seen: Seen, server: str, gathered: bool | None) -> Loss | None:
     """Return the waits for I/O whose bytes had gathered, or had not, or for which this is not known (None)."""
-    found = _all_waits(seen, server)
+    # If waits were not sampled, the time in which pages were written back shows them.
+    found = _sampled_waits(seen, server) or _written(seen, server)
     if found is None:
         return None
     dirty, written = (seen.nearest(server, metric) for metric in ("dirty_bytes", "writeback_bytes"))
@@ -68,11 +68,6 @@ def _reads_back(seen: Seen, server: str, begin: int, end: int) -> bool:
     return float(inside.mean()) >= seen.unusual(faults, OFTEN)
 
 
-def _all_waits(seen: Seen, server: str) -> Loss | None:
-    """Return the sampled waits. If waits were not sampled, return the time in which pages were written back."""
-    return _sampled_waits(seen, server) or _written(seen, server)
-
-
 def _sampled_waits(seen: Seen, server: str) -> Loss | None:
     return _in_kernel(seen, server, most(*(seen.sampled(server, metric) for metric in WAITS)))
 
@@ -101,11 +96,11 @@ def _had_gathered(dirty: Series, written: Series | None, begin: int, end: int) -
 
 
 def _shown_by_pages(dirty: Series, begin: int, end: int) -> bool | None:
-    """Return whether dirty pages show that the bytes had gathered. When gathered bytes are written, fewer pages are
-    left than there would be otherwise. A flush adds its bytes to those pages first, and then they go. Pages of others
-    that only become more show neither."""
-    before = dirty.during(begin - 2 * SECOND, begin - SUDDEN_NS)
-    inside = dirty.during(begin - SUDDEN_NS, end + SECOND)
+    """Return whether dirty pages show that the bytes had gathered, and were not handed over right before the stall.
+    When gathered bytes are written, fewer pages are left than there would be otherwise. A flush adds its bytes to those
+    pages first, and then they go. Pages of others that only become more show neither."""
+    before = dirty.during(begin - 2 * SECOND, begin - LONG_NS)
+    inside = dirty.during(begin - LONG_NS, end + SECOND)
     if not len(before) or not len(inside):
         return None
     half = max(len(before) // 2, 1)

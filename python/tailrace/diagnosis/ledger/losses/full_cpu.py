@@ -25,11 +25,8 @@ def steps(seen: Seen, server: str) -> NDArray[np.bool_]:
 def of_node(seen: Seen, server: str) -> list[Shares]:
     """Return what all servers of its node used together, as a share of the node's CPU. The list is empty if the server
     shares no node."""
-    view, node = seen.view, seen.view.topology.node_of(server)
-    mates = [one.name for one in view.topology.servers_on(node.name)] if node is not None else []
-    own = ((name, one) for name in mates for one in view.series(name, "cpu_busy")[:1])
-    used = [one for name, one in own if view.is_own(one.place, name)]
-    capacity = max((one.capacity for one in used), default=1.0)
+    used = seen.view.beside(server)
     if len(used) < 2:
         return []
-    return [np.asarray(np.sum([np.nan_to_num(seen.at(one)) for one in used], axis=0) / capacity)]
+    whole = np.sum([np.nan_to_num(seen.at(one)) for one in used], axis=0)
+    return [np.asarray(whole / max(one.capacity for one in used))]

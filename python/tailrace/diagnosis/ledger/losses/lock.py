@@ -24,7 +24,7 @@ from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS
-from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
 
@@ -142,8 +142,7 @@ def _others_fill(recorded: Recorded, others: Times, server: str, begin: int, end
     have waited for a worker: a server that prefers some kinds, such as logins, takes these first."""
     workers = int(recorded.workers[recorded.number[server]])
     moments = np.arange(begin, end, STEP_NS)
-    came, left = (np.sort(each[others]) for each in (recorded.arrival, recorded.departure))
-    inside = np.searchsorted(came, moments, "right") - np.searchsorted(left, moments, "right")
+    inside = Stays.of(recorded.arrival[others], recorded.departure[others]).queue(moments)
     return workers > 0 and bool((inside >= workers).mean() > MOSTLY)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.recorded import Recorded
@@ -22,8 +23,6 @@ from tailrace.units import SECOND
 
 WITHHELD = 0.2
 """A server that was stopped uses no CPU. Samples at the edges also contain what it used before and after."""
-USUAL_TIMES = 2.0
-"""A count is higher than usual if it is at least twice its mean in calm time: counts of rare events vary that much."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,8 @@ class Seen:
         return next(iter((*self.view.series(server, metric), *self.view.elsewhere(metric))), None)
 
     def unusual(self, counts: Series, least_per_second: float) -> float:
-        """Return the value from which a count is high and higher than usual."""
-        return max(USUAL_TIMES * self.slow.usual(counts), least_per_second * counts.interval_ns / SECOND)
+        """Return the value from which a count is high, and most of it is more than usual."""
+        return max(self.slow.usual(counts) / MOSTLY, least_per_second * counts.interval_ns / SECOND)
 
     def recorded(self, server: str, *kinds: str) -> Loss | None:
         """Return the events at the server. If there are none, use those of a place that the topology does not know."""

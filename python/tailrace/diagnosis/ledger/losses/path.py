@@ -35,29 +35,22 @@ def find(seen: Seen, server: str) -> Loss | None:
     late = late[~_refused(seen, server, recorded, late)]
     if not len(late):
         return None
-    return Loss(np.zeros(len(seen.steps)), 1, _way(recorded, server, late), delays=Delays(late, took[late], late=True))
+    way = f"between {callers(recorded, late)} and {server}"
+    return Loss(np.zeros(len(seen.steps)), 1, way, delays=Delays(late, took[late], late=True))
 
 
 def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
     """Return which of these visits lost an attempt while the kernel counted drops. It counts a drop some time after the
     packet was sent. The clock of the samples may be off by as much as one of them lasts. The schedule says when
     the last attempt that was lost was sent: the one after it arrived."""
-    edges = np.concatenate(([0], np.cumsum(_counts(seen, server))))
+    counts = np.nansum([seen.at(series) for series in seen.view.refusals_of(server)], axis=0)
+    edges = np.concatenate(([0], np.cumsum(counts)))
     interval = max(series.interval_ns for series in seen.view.refusals_of(server))
     sent, took = recorded.sent[late], recorded.arrival[late] - recorded.sent[late]
     repeated = np.searchsorted(recorded.schedule, took + REPEATED_NS, "right")
     lost = sent + np.array((0, *recorded.schedule))[np.maximum(repeated - 1, 0)]
     first, last = recorded.steps.at(sent - interval), recorded.steps.at(lost + interval + REPEATED_NS)
     return np.asarray(edges[last + 1] > edges[first])
-
-
-def _counts(seen: Seen, server: str) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.nansum([seen.at(series) for series in seen.view.refusals_of(server)], axis=0)
-    return found
-
-
-def _way(recorded: Recorded, server: str, late: Times) -> str:
-    return f"between {callers(recorded, late)} and {server}"
 
 
 def missing(view: View, server: str) -> str | None:

@@ -13,17 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import CHANCE, EXPECTED, MOSTLY
+from tailrace.diagnosis.constants import CHANCE, EXPECTED, HARDLY_ANY, MOSTLY
 from tailrace.diagnosis.ledger.losses.loss import Seen
+from tailrace.diagnosis.ledger.places import LONGER
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, overlap
-
-DOUBTFUL = 0.1
-"""In nine of ten cases, a stop does not look as one-sided as this. It may then be a stop or a wait."""
-USUAL = 0.1
-"""A visit that waits ten times as long as usual does not take long by itself: service times vary about threefold."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,8 @@ def held(seen: Seen, recorded: Recorded, server: str) -> Held | None:
 def may_wait(seen: Seen, server: str) -> NDArray[np.bool_]:
     """Return the steps in which an event loop may have waited, although it looks as if it was stopped."""
     recorded = seen.recorded_visits
-    found = None if recorded is None else _of_one_kind(seen, recorded, server, DOUBTFUL)
+    # In hardly any case does a stop look so one-sided, so it may be a wait.
+    found = None if recorded is None else _of_one_kind(seen, recorded, server, HARDLY_ANY)
     if recorded is None or found is None:
         return np.zeros(len(seen.steps), dtype=bool)
     return _covered(recorded, found.times) > 0.0
@@ -93,7 +90,7 @@ def _chance(recorded: Recorded, every: Mapping[str, Stands]) -> float:
         return 1.0
     here = np.isin(recorded.server, [recorded.number[one] for one in every])
     its = here & recorded.names.are(str(names[0]))
-    if np.median(recorded.own_ns[its]) > USUAL * np.median(lasts):
+    if np.median(recorded.own_ns[its]) * LONGER > np.median(lasts):
         return 1.0
     part = max(its.sum() / here.sum(), recorded.own_ns[its].sum() / max(recorded.own_ns[here].sum(), 1))
     return float(part ** len(names))
