@@ -1,0 +1,59 @@
+"""A server lacks capacity only while it has something to do and a worker for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledgers import drawn_up
+from plans import made
+from tailrace.diagnosis.ledger.account import _may_work
+
+Table = dict[str, Any]
+
+
+def held(workers: int) -> Table:
+    """Reports hold the workers of app while they wait for a second in db. Meanwhile the governor lowers the clock of
+    app, which has nothing to do."""
+    return {
+        "seed": 2,
+        "duration": "14 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {
+            "web": {"workers": 300, "backlog": 128, "calls": ["app"]},
+            "app": {"workers": workers, "backlog": 300, "calls": ["db"]},
+            "db": {"workers": 300},
+        },
+        "nodes": {"app": {"governor": {"period": "200 ms", "frequencies": ["1 GHz", "3 GHz"], "up": 0.9, "down": 0.3}}},
+        "interactions": {
+            "page": {"at": {"web": {"compute": "0.5 ms", "calls": {"query": 1}}}},
+            "query": {"at": {"app": {"compute": "2 ms", "calls": {"select": 1}}}},
+            "select": {"at": {"db": {"compute": "0.5 ms"}}},
+            "report": {"at": {"web": {"compute": "0.1 ms", "calls": {"collect": 1}}}},
+            "collect": {"at": {"app": {"compute": "0.1 ms", "calls": {"sum": 1}}}},
+            "sum": {"at": {"db": {"compute": "0.5 ms", "wait": "1 s"}}},
+        },
+        "workloads": {
+            "users": {"kind": "poisson", "rate": 250, "interaction": "page", "entry": "web"},
+            "reports": {
+                "kind": "batch",
+                "size": 40,
+                "first": "7 s",
+                "every": "20 s",
+                "interaction": "report",
+                "entry": "web",
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize("workers", [40, 80], ids=["all workers", "half of the workers"])
+def test_a_server_whose_workers_all_wait_for_calls_lacks_nothing(tmp_path: Path, workers: int) -> None:
+    seen, _, account = drawn_up(made(held(workers), tmp_path / "run"))
+    idle = ~_may_work(seen, "app", workers)
+    queued = seen.view.own_queue("app", seen.steps.middles) >= 10
+    assert (idle & queued).sum() > 50 if workers == 40 else not (idle & queued).any()
+    assert account.taken_of("app")[idle].max() == 0.0
