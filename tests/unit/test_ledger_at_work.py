@@ -9,7 +9,7 @@ import pytest
 
 from ledgers import drawn_up
 from plans import made
-from tailrace.diagnosis.ledger.account import _may_work
+from tailrace.diagnosis.ledger.account import _workers_wait
 
 Table = dict[str, Any]
 
@@ -53,7 +53,6 @@ def held(workers: int) -> Table:
 @pytest.mark.parametrize("workers", [40, 80], ids=["all workers", "half of the workers"])
 def test_a_server_whose_workers_all_wait_for_calls_lacks_nothing(tmp_path: Path, workers: int) -> None:
     seen, _, account = drawn_up(made(held(workers), tmp_path / "run"))
-    idle = ~_may_work(seen, "app", workers)
-    queued = seen.view.own_queue("app", seen.steps.middles) >= 10
-    assert (idle & queued).sum() > 50 if workers == 40 else not (idle & queued).any()
-    assert account.taken_of("app")[idle].max() == 0.0
+    waits = _workers_wait(seen, "app", workers)
+    assert waits.sum() > 50 if workers == 40 else not waits.any()
+    assert not account.taken_of("app")[waits].any()

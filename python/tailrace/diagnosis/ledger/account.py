@@ -141,10 +141,11 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]
-        at_work = _may_work(seen, server, int(known[number]))
-        account.capacity[number] = np.maximum(account.capacity[number], ~at_work)
+        stuck = _workers_wait(seen, server, int(known[number]))
+        at_work = (seen.view.own_queue(server, recorded.steps.middles) >= 1) & ~stuck
+        account.capacity[number] = np.maximum(account.capacity[number], stuck)
         _charge(account, number, _possible(seen, server, losses), at_work)
-        _charge_rest(seen, account, number, np.where(at_work, prior[number], 1.0), calm, free)
+        _charge_rest(seen, account, number, np.where(stuck, 1.0, prior[number]), calm, free)
         account.capacity[number] = np.clip(1.0 - account.taken_of(server), LEAST_CAPACITY, 1.0)
     replay.measure(account.capacity)
     return account
@@ -232,13 +233,12 @@ def _possible(seen: Seen, server: str, losses: dict[Line, Loss]) -> dict[Line, L
     return mine
 
 
-def _may_work(seen: Seen, server: str, workers: int) -> NDArray[np.bool_]:
-    """Return the steps in which a server had something to do: visits were inside that had no call open, and a worker
-    was free for them. A server whose workers all wait for calls lacks nothing."""
+def _workers_wait(seen: Seen, server: str, workers: int) -> NDArray[np.bool_]:
+    """Return the steps in which all workers of a server waited for calls. Whatever waits for a worker then, the server
+    lacks nothing."""
     middles = seen.steps.middles
-    own = seen.view.own_queue(server, middles)
-    waiting = seen.view.stays[server].queue(middles) - own
-    return np.asarray((own >= 1) & ((workers == 0) | (waiting < workers)))
+    waiting = seen.view.stays[server].queue(middles) - seen.view.own_queue(server, middles)
+    return np.asarray((workers > 0) & (waiting >= workers))
 
 
 def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: NDArray[np.bool_]) -> None:
@@ -246,7 +246,7 @@ def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: ND
     the server lacked are charged in proportion: the recording does not show which of them it was. The samples do
     not show when within a sampling interval it was taken. The capacity of the server shows this. What a server without
     visits lacked is not known, and delayed nothing."""
-    left = np.clip(1.0 - account.capacity[number], 0.0, 1.0)
+    left = np.where(at_work, np.clip(1.0 - account.capacity[number], 0.0, 1.0), 0.0)
     wanted: dict[Line, Shares] = {}
     for line, loss in losses.items():
         took = np.zeros(len(left))
