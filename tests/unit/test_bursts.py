@@ -17,8 +17,8 @@ from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.ledger import bursts, retries, systems
-from tailrace.diagnosis.ledger.recorded import NEVER, record
-from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
 from tailrace.experiment import from_table
 
 S, MS = 1_000_000_000, 1_000_000

@@ -10,7 +10,8 @@ import pytest
 
 from tailrace._core import agreement
 from tailrace.diagnosis.ledger.losses.disk import _had_gathered
-from tailrace.diagnosis.ledger.recorded import NEVER, NONE
+from tailrace.diagnosis.ledger.recorded import NONE
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.ledger.waits import LOOKS_NS, Waits, _looked_again, find
 from tailrace.diagnosis.series import Series
 from tailrace.units import MILLISECOND, SECOND

@@ -5,6 +5,8 @@ For each server and each step of 10 ms: capacity = done + idle + what each cause
 steps      time in steps of 10 ms, over the stretches that matter
 nearby     the time around the very slow requests that is looked at
 recorded   the visits around the very slow requests, as columns that the engine replays
+orphans    parents for calls without one
+lent       the usual work, for requests that a server never heard of
 silences   clients that had a connection, sent no whole request, and held a worker
 workers    how many workers a server has, and when one took each visit
 limits     what servers and pools allow
@@ -18,6 +20,7 @@ retries    requests that clients sent again
 delays     visits that were held up without a loss of capacity
 waits      visits that waited for a connection, and needed nothing from the server meanwhile
 unsent     visits that waited for a connection, and gave up
+accepting  when a slow server accepts connections
 groups     episodes that are judged together, and which requests count for them
 utilisation how busy each server usually is: so it is known how many visits it serves at full speed
 account    how fast each server was, what took the rest, and the part that nothing in the recording accounts for
@@ -25,6 +28,7 @@ trial      the replay of some requests without some lines
 sections   the parts of the recording that are replayed for groups of episodes
 settled    the last moment before an episode at which queues were as short as usual
 verdict    the replay without a cause: how many of the very slow requests would not have occurred
+reproduced when a replay is a model of an episode
 portions   the episodes of a long recording in portions, of which two are judged at the same time
 books      the account of each server, and its queue in the recording and in the replay
 extract    the part of the books around one episode: sums and columns

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.extract import Extract, ServerExtract
-from tailrace.diagnosis.ledger.recorded import NEVER
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays, Times
 
 

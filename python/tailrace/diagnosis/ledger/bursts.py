@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger import silences, systems
-from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS, Shares
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.topology import Topology
 from tailrace.units import SECOND

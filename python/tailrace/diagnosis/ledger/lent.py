@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailrace.diagnosis import unheard
-from tailrace.diagnosis.constants import FEW
+from tailrace.diagnosis.constants import FEW, MOSTLY
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans
 from tailrace.diagnosis.view import View
@@ -59,7 +60,7 @@ def find(view: View, recorded: Recorded, calm: Spans) -> list[Loan]:
         if at is not None:
             kind = int(recorded.group[visit]), recorded.number[str(silent.server[at])]
             wanted.setdefault(kind, {})[visit] = int(recorded.steps.shortened(silent.begin[at : at + 1])[0])
-    is_calm = recorded.steps.covered(calm)[recorded.steps.at(recorded.sent)] > 0.5
+    is_calm = recorded.steps.covered(calm)[recorded.steps.at(recorded.sent)] > MOSTLY
     usable = recorded.asked & is_calm & ~recorded.failed
     children = np.argsort(recorded.parent, kind="stable")
     found: list[Loan] = []
@@ -129,7 +130,7 @@ def joined(recorded: Recorded, loans: list[Loan]) -> Recorded:
     added: dict[str, Any] = {"parent": parent, "sent": sent, "arrival": arrival, "start": arrival}
     added |= {"departure": departure}
     added |= {"request": recorded.request[root], "failed": np.zeros(len(like), dtype=bool)}
-    added |= {"lost": np.zeros(len(like), dtype=np.uint8), "taken": np.full(len(like), np.iinfo(np.int64).max)}
+    added |= {"lost": np.zeros(len(like), dtype=np.uint8), "taken": np.full(len(like), NEVER)}
     added |= {
         name: getattr(recorded, name)[like]
         for name in ("server", "caller", "group", "may_drop", "client", "follows", "bytes")

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LONG_NS, MOSTLY, QUICK
 from tailrace.diagnosis.ledger import silences
-from tailrace.diagnosis.ledger.recorded import NEVER, Names, Numbers, Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded
+from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS, Shares
 from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, spans, without

@@ -13,7 +13,8 @@ from tailrace.diagnosis.constants import HARDLY_ANY, MANY
 from tailrace.diagnosis.ledger import choices, limits, waits
 from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
-from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Recorded
+from tailrace.diagnosis.ledger.recorded import NONE, Recorded
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.ledger.waits import Waits, way_ns
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.constants import FEW
 from tailrace.diagnosis.ledger import lent, orphans, silences
 from tailrace.diagnosis.ledger.nearby import nearby
-from tailrace.diagnosis.ledger.steps import Steps
+from tailrace.diagnosis.ledger.steps import NEVER, Steps
 from tailrace.diagnosis.ledger.workers import taken, workers
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans
@@ -29,8 +29,6 @@ KINDS_MAX = 10_000
 hold a number or a word of the user."""
 NONE = 2**32 - 1
 """This number means that there is no pool, or no choice."""
-NEVER = np.iinfo(np.int64).max
-"""This time means that an event does not happen."""
 
 Numbers = NDArray[np.uint32]
 Flags = NDArray[np.uint8]

@@ -18,6 +18,8 @@ from tailrace.units import MILLISECOND
 
 STEP_NS = 10 * MILLISECOND
 """A step is a fifth of the default window. The shortest stalls of the papers last 50 ms (`lightning` 3.1)."""
+NEVER = np.iinfo(np.int64).max
+"""This time means that an event does not happen."""
 
 Shares = NDArray[np.float64]
 """It holds one value per step."""

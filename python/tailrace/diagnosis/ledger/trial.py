@@ -17,8 +17,8 @@ from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.bursts import Beyond
 from tailrace.diagnosis.ledger.losses import Seen, own_work
 from tailrace.diagnosis.ledger.policies import RECORDED
-from tailrace.diagnosis.ledger.recorded import NEVER, Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.units import SECOND
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.constants import CHANCE, MOSTLY
 from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
-from tailrace.diagnosis.ledger.recorded import NEVER, NONE, Numbers, Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.ledger.recorded import NONE, Numbers, Recorded
+from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, overlap, spans
 from tailrace.units import MILLISECOND

@@ -7,8 +7,7 @@ import numpy as np
 
 from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
-from tailrace.diagnosis.ledger.recorded import NEVER
-from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
 from tailrace.units import MICROSECOND

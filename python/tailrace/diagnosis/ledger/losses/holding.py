@@ -53,8 +53,11 @@ def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
 
 def fill_cpu(seen: Seen, server: str, held: Held) -> bool:
     """Return whether the visits computed, and the server used its whole CPU for most of the time that they took."""
-    within = _inside(seen, held) > 0.0
-    return _computes(seen, server, held) and bool(_filled(seen, server, held).sum() > MOSTLY * within.sum())
+    if not _computes(seen, server, held):
+        return False
+    own = seen.view.series(server, "cpu_busy")[0]
+    full = (seen.at(own) >= AT_WORK * own.capacity)[_inside(seen, held) > 0.0]
+    return bool(full.sum() > MOSTLY * len(full))
 
 
 def _of_kind(seen: Seen, server: str, computing: bool) -> Held | None:
@@ -74,6 +77,7 @@ def _inside(seen: Seen, held: Held) -> Shares:
 
 
 def _computes(seen: Seen, server: str, held: Held) -> bool:
+    """Return whether the visits computed: while they were inside, the server used more than the others need."""
     own, recorded = seen.view.series(server, "cpu_busy")[:1], seen.recorded_visits
     rate = per_second(seen.view.stays[server].departures, seen.slow)
     if not own or not held.own or recorded is None or not rate:
@@ -87,14 +91,6 @@ def _computes(seen: Seen, server: str, held: Held) -> bool:
     could = min(own[0].capacity * float(its.sum()) - by_others, float(inside[its].sum()))
     left = float(held.work.sum()) / max(float((held.end - held.begin).sum()), 1.0)
     return beyond > 0.0 and beyond >= COMPUTES * left * could
-
-
-def _filled(seen: Seen, server: str, held: Held) -> Shares:
-    """Return all of the CPU for the steps in which the server filled it while the visits were inside. What they took of
-    it is not recorded, and the other visits lacked it."""
-    own = seen.view.series(server, "cpu_busy")[0]
-    full = seen.at(own) >= AT_WORK * own.capacity
-    return np.where(full & (_inside(seen, held) > 0.0), 1.0, 0.0)
 
 
 def _blur(seen: Seen, server: str) -> int:

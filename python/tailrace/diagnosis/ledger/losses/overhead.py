@@ -93,8 +93,9 @@ class _Here:
         calm = seen.calm[came] if seen.calm[came].any() else np.ones(len(here), dtype=bool)
         count = np.bincount(group[calm], minlength=recorded.groups)
         took = np.bincount(group[calm], own[calm], recorded.groups)
-        usual = np.where(count > 0, took / np.maximum(count, 1), took.sum() / max(count.sum(), 1))
-        weight = usual[group] / max(took.sum() / max(count.sum(), 1), 1.0)
+        mean = took.sum() / max(count.sum(), 1)
+        usual = np.where(count > 0, took / np.maximum(count, 1), mean)
+        weight = usual[group] / max(mean, 1.0)
         done = (np.bincount(came, weight, steps) + np.bincount(left, weight, steps)) / 2
         inside = seen.view.own_queue(server, recorded.steps.middles).astype(np.float64)
         return cls(inside, done, came, own / np.maximum(usual[group], 1.0))
