@@ -1,10 +1,10 @@
 """How much the score of the diagnosis depends on each of its constants: each is halved and doubled.
 
-Simulates random systems once, counts for how many requests each cause may be reported, and keeps the systems that have
-very slow requests. Then it diagnoses them again for each constant of the diagnosis, and prints how the mean shares
-`right` and `wrong` move. An int stays an int of at least 1; of a tuple, all numbers change. Of a constant that others
-are computed from, only its own value changes. Each row has the date and the shares as they were, because a later run of
-some constants replaces only their rows.
+Simulates random systems once, with and without each trouble, and keeps the systems that have very slow requests. Then
+it diagnoses them again for each constant of the diagnosis, and prints how the mean shares `right` and `wrong` move. An
+int stays an int of at least 1; of a tuple, all numbers change. Of a constant that others are computed from, only its
+own value changes. Each row has the date and the shares as they were, because a later run of some constants replaces
+only their rows.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ import json
 import os
 import pkgutil
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 RESULTS = Path(__file__).parents[1] / "results" / "sensitivity.json"
 TABLE = Path(__file__).with_name("table.md")
@@ -33,45 +37,81 @@ SHOWN = ("_MAX", "_ALL", "NONE", "NEVER")
 """What limits only how much is shown, or stands for nothing, decides nothing."""
 FACTORS = (0.5, 2.0)
 LEAST_VLRT = 10
+AS_IT_IS, TROUBLES = "as it is", "troubles"
 
 Constant = tuple[str, str]
 """Module and name."""
 
 
 def prepare(folder: Path, seed: int, systems: str) -> Path | None:
-    """The run of a seed, and for how many very slow requests each cause may be reported; None where there are few."""
+    """The run of a seed, or None where it has few very slow requests. Beside it are the response times of the same
+    system without each trouble, so that requests can be counted from any threshold on."""
+    from tailrace.diagnosis.vlrt import THRESHOLD_NS
+    from tailrace.score import removing, sweep
+
+    run, stored = folder / f"{systems}-{seed}", folder / f"{systems}-{seed}.npz"
+    if not stored.exists():
+        table = removing.complete(sweep.draw(seed, systems))
+        found = {AS_IT_IS: simulated(table, run)}
+        if (found[AS_IT_IS] >= THRESHOLD_NS).sum() >= LEAST_VLRT:
+            found[TROUBLES] = np.array(removing.troubles(table))
+            with TemporaryDirectory(dir=folder) as there:
+                for gone in removals(removing.troubles(table)):
+                    found[key(gone)] = simulated(removing.without(table, gone), Path(there) / "run")
+        half = stored.with_suffix(".half.npz")
+        np.savez_compressed(half, **found)
+        half.replace(stored)
+    with np.load(stored) as known:
+        return run if TROUBLES in known else None
+
+
+def simulated(table: Any, run: Path) -> NDArray[Any]:
+    """The response times of a system, in nanoseconds."""
     from tailrace import sim
     from tailrace.dataset import Dataset
-    from tailrace.diagnosis.vlrt import THRESHOLD_NS
     from tailrace.experiment import from_table
-    from tailrace.score import removing, sweep, without
 
-    run = folder / f"{systems}-{seed}"
-    credit = folder / f"{systems}-{seed}.json"
-    if not credit.exists():
-        table = removing.complete(sweep.draw(seed, systems))
-        sim.simulate(from_table(table), run, overwrite=True)
-        n = without.count(Dataset.open(run), THRESHOLD_NS)
-        found = without.credit(table, n, removing.SHAPES, THRESHOLD_NS) if n >= LEAST_VLRT else {}
-        credit.write_text(json.dumps({"vlrt": n, "credit": found}))
-    return run if json.loads(credit.read_text())["credit"] else None
+    sim.simulate(from_table(table), run, overwrite=True)
+    took = pl.col("end") - pl.col("sent")
+    return Dataset.open(run).requests().select(took).collect().to_series().to_numpy()
 
 
-def shares(runs: list[Path]) -> dict[str, float]:
-    """Means over the runs."""
+def removals(troubles: tuple[str, ...]) -> list[frozenset[str]]:
+    """What the judge may take away: each trouble, all of them, all but one, and each property of a system."""
+    from tailrace.score import removing
+
+    every = frozenset(troubles)
+    wanted = [every, *(frozenset({one}) for one in [*troubles, *removing.SHAPES]), *(every - {one} for one in troubles)]
+    return [gone for gone in dict.fromkeys(wanted) if gone]
+
+
+def key(gone: frozenset[str]) -> str:
+    return "+".join(sorted(gone)) or AS_IT_IS
+
+
+def scored(run: Path) -> Any:
+    """The score of the diagnosis of a run: the judge counts from the threshold of the diagnosis on."""
     from tailrace.dataset import Dataset
     from tailrace.diagnosis import diagnose
     from tailrace.diagnosis.serialise import as_dict
-    from tailrace.score import figures
+    from tailrace.score import figures, without
 
-    sums: Counter[str] = Counter()
-    for run in runs:
-        known = json.loads(run.with_suffix(".json").read_text())
-        told = figures.causes_of(as_dict(diagnose(Dataset.open(run)))["episodes"])
-        found = figures.compare(0, known["vlrt"], [(told, known["credit"])], 0, (0, 0))
-        for key in ("right", "wrong"):
-            sums[key] += getattr(found, key) / found.vlrt / len(runs)
-    return dict(sums)
+    diagnosis = as_dict(diagnose(Dataset.open(run)))
+    told = figures.causes_of(diagnosis["episodes"])
+    with np.load(run.with_suffix(".npz")) as known:
+        troubles = known[TROUBLES].tolist()
+        counts = {name: int((known[name] >= diagnosis["threshold_ns"]).sum()) for name in known if name != TROUBLES}
+    vlrt = counts[AS_IT_IS]
+    credit = without.shared_out(vlrt, troubles, set(told), lambda gone: counts[key(gone)]) if vlrt else {}
+    return figures.compare(0, vlrt, [(told, credit)], 0, (0, 0))
+
+
+def shares(runs: list[Path]) -> dict[str, float]:
+    """Means over the runs that have very slow requests by their own threshold."""
+    found = [one for one in map(scored, runs) if one.vlrt]
+    return {
+        name: sum(getattr(one, name) / one.vlrt for one in found) / max(len(found), 1) for name in ("right", "wrong")
+    }
 
 
 def modules() -> list[ModuleType]:
