@@ -347,7 +347,30 @@ def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
     n = len(begin)
     flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
     work = (end - begin).astype(float)
-    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), 0 * work, flag, 0)
+    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), flag, 0 * work, flag, 0)
+
+
+def test_a_visit_whose_request_is_not_known_has_no_name_that_shows_it() -> None:
+    """One login is the first inside when its server stops. Those of known requests are short; the request of this one
+    is not known, so no other has its name."""
+    came = np.arange(140) * 10 * MS
+    end = np.concatenate((came[:100] + 4 * MS, 2000 * MS + np.arange(40) * MS))
+    name, labels = (np.arange(len(came)) == 100).astype(np.uint32), np.array(["LOGIN of page", "LOGIN"])
+    stopped = replace(here(came, end), name=name, labels=labels)
+    assert places._heavy(stopped).nonzero()[0].tolist() == [100]
+    assert not places._heavy(replace(stopped, orphan=name == 1)).any()
+
+
+def test_calls_without_a_request_are_recognised_where_others_have_one() -> None:
+    run = _simulated("computes")
+    seen = tables.look(run, 50 * MS)
+    columns = recorded.record(seen, vlrt.find(seen, None))
+    assert columns is not None
+    assert not places._orphans(columns).any()
+    first = int(np.flatnonzero(columns.parent >= 0)[0])
+    parent = np.where(np.arange(len(columns.parent)) == first, -1, columns.parent)
+    assert places._orphans(replace(columns, parent=parent)).nonzero()[0].tolist() == [first]
+    assert not places._orphans(replace(columns, parent=np.full(len(parent), -1))).any()
 
 
 def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was_slow_for_one() -> None:

@@ -117,6 +117,9 @@ class _Here:
     name: Numbers
     """This is the place of its name in `labels`."""
     labels: NDArray[np.str_]
+    orphan: Mask
+    """The request of this visit is not known, although the requests of others with its name are. So its interaction is
+    not known."""
     in_calls: Shares
     """The visit spent this fraction of its time in calls."""
     behind: Mask
@@ -159,13 +162,14 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded, since)
     names = recorded.names.under(recorded.root)
+    orphan = _orphans(recorded)
     unserved = _unserved(recorded)
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero((recorded.server == number) & ~unserved)
         if not len(rows):
             continue
         known = int(at_once[number])
-        here = _here(recorded, names, rows, prior[number], shared[number], called, longest, heavy, known)
+        here = _here(recorded, names, orphan, rows, prior[number], shared[number], called, longest, heavy, known)
         found = _heavy(here)
         heavy[rows[found]] = True
         if found.any():
@@ -179,6 +183,12 @@ def _unserved(recorded: Recorded) -> Mask:
     waited = recorded.start - recorded.arrival
     nearly_all = waited >= (1.0 - ALIKE) * (recorded.departure - recorded.arrival)
     return np.asarray(recorded.names.are(silences.NAME) & (waited > 0) & nearly_all)
+
+
+def _orphans(recorded: Recorded) -> Mask:
+    """Return which calls of servers have no request, although others with their name have one."""
+    numbers, linked = recorded.names.number, recorded.parent >= 0
+    return np.asarray(~linked & (recorded.caller >= 0) & np.isin(numbers, np.unique(numbers[linked])))
 
 
 def seated(recorded: Recorded, held: Mapping[str, Held], blocking: Collection[str]) -> Recorded:
@@ -244,6 +254,7 @@ def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
 def _here(
     recorded: Recorded,
     names: Names,
+    orphan: Mask,
     rows: Times,
     prior: Shares,
     shared: Shares,
@@ -266,6 +277,7 @@ def _here(
         alone,
         names.number[rows],
         names.labels,
+        orphan[rows],
         np.minimum(called[rows] / np.maximum(end - begin, 1), 1.0),
         behind,
         known,
@@ -422,7 +434,7 @@ def _named(here: _Here, long: Mask) -> Mask:
     """Return which visits meet three conditions: their interaction is never short, they are among the first that others
     waited behind, and they are so rare that chance does not put them there."""
     names, which, count = np.unique(here.name, return_inverse=True, return_counts=True)
-    always = np.bincount(which, weights=long) == count
+    always = np.bincount(which, weights=long & ~here.orphan) == count
     always[here.labels[names] == ""] = False
     found = np.zeros(len(long), dtype=bool)
     if not always.any():
