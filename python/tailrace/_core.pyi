@@ -506,11 +506,12 @@ class Section:
         pause: object | None = None,
         spare: object | None = None,
         most: object | None = None,
+        apart: object | None = None,
     ) -> None:
         """Run at these capacities (by server and step), with roots sent at `sent` (int64). `choosing` is how each
         choice is made: "recorded", "turns" (candidates take turns), or by the policy of this name. `late` and `pause`
-        (int64) hold up each visit before it arrives, and after a worker took it. Visits of which `spare`
-        (uint8) is 1 need no connection and no worker, and those of which it is 2 no core either. Each visit works for
-        at most `most` (int64) nanoseconds at a time. Writes when each visit is first sent into `sent`, when it leaves
-        into `departure` (int64), and when it arrives into `arrival`, if given. The largest number is never. The lock is
-        released."""
+        (int64) hold up each visit before it arrives, and after a worker took it. Visits of which `spare` (uint8) is 1
+        need no connection and no worker, and those of which it is 2 no core either. Each visit works for at most `most`
+        (int64) nanoseconds at a time. Roots of which `apart` (uint8) is 1 are sent at their time, whatever their
+        clients wait for. Writes when each visit is first sent into `sent`, when it leaves into `departure` (int64), and
+        when it arrives into `arrival`, if given. The largest number is never. The lock is released."""

@@ -17,9 +17,10 @@ from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.ledger import bursts, retries, systems
-from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.ledger.recorded import Recorded, record
 from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
 from tailrace.experiment import from_table
+from tailrace.score import without
 
 S, MS = 1_000_000_000, 1_000_000
 CLOSED = {"kind": "closed", "clients": 300, "think": "2 s", "start": "thinking", "interaction": "page"}
@@ -36,14 +37,18 @@ def beyond_by_server(
 ) -> Counter[str]:
     """The same, by the server that these workloads asked: web, or other, which shares nothing with it."""
     _simulated(folder, workloads, compute=compute, stalls=stalls)
+    recorded, found = requests_beyond(folder)
+    return Counter(recorded.servers[number] for number in recorded.server[found.requests].tolist())
+
+
+def requests_beyond(folder: Path) -> tuple[Recorded, bursts.Beyond]:
     view = tables.look(Dataset.open(folder), 50_000_000)
     slow = vlrt.find(view, None)
     assert slow.clusters
     recorded = record(view, slow)
     assert recorded is not None
     again = retries.repeated(view, recorded).visits
-    found = bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again, view.topology).requests
-    return Counter(recorded.servers[number] for number in recorded.server[found].tolist())
+    return recorded, bursts.beyond(recorded, recorded.steps.covered(slow.calm) > 0.5, again, view.topology)
 
 
 def _simulated(
@@ -207,6 +212,27 @@ def test_surges_are_the_cause_only_if_the_same_requests_would_not_be_slow_evenly
     users = {"kind": "modulated", "rates": [200.0, high], "stays": ["3 s", "1200 ms"], "interaction": "page"}
     _simulated(tmp_path / "run", {"users": users}, stalls=(), duration="40 s")
     assert {episode.cause for episode in diagnose(Dataset.open(tmp_path / "run")).episodes} == causes
+
+
+def test_clients_that_wait_for_answers_are_a_burst_if_their_requests_would_not_be_slow_evenly(tmp_path: Path) -> None:
+    """Clients that send after an answer fill a server in surges. Near its limit, an error in one answer moves what they
+    send afterwards, so the replay is a model only if each request is sent when it was recorded."""
+    users = CLOSED | {"clients": 800, "index_of_dispersion": 300.0}
+    _simulated(tmp_path / "run", {"users": users}, stalls=(), duration="40 s")
+    run = Dataset.open(tmp_path / "run")
+    found = diagnose(run)
+    assert without.vlrt_without(run, ["workload-burst"], vlrt.THRESHOLD_NS) == 0
+    told = Counter(episode.cause for episode in found.episodes for _ in range(episode.vlrt))
+    assert told["workload-burst"] >= 0.9 * found.vlrt
+
+
+def test_the_requests_of_clients_that_wait_get_a_turn_too(tmp_path: Path) -> None:
+    users = CLOSED | {"clients": 800, "index_of_dispersion": 300.0}
+    _simulated(tmp_path / "run", {"users": users}, stalls=(), duration="40 s")
+    columns, found = requests_beyond(tmp_path / "run")
+    follows = columns.follows[found.requests] >= 0
+    assert follows.sum() > 100
+    assert (found.turns[follows] < NEVER).mean() > 0.9
 
 
 def test_requests_get_their_turn_when_fewer_than_usual_come() -> None:

@@ -54,9 +54,9 @@ def test_episodes_of_one_overload_share_their_replays(monkeypatch: pytest.Monkey
     replayed: list[int] = []
     times = Trial.times
 
-    def counted(self: Trial, without: frozenset[tuple[str, str]]) -> object:
+    def counted(self: Trial, without: frozenset[tuple[str, str]], **how: bool) -> object:
         replayed.append(len(self.visits))
-        return times(self, without)
+        return times(self, without, **how)
 
     monkeypatch.setattr(Trial, "times", counted)
     together = verdict.judge(seen, slow)

@@ -408,8 +408,9 @@ impl Section {
     /// `sent`, `departure` and `arrival`. `choosing` is how each choice is made: "recorded", "turns",
     /// or a policy. `late` and `pause` hold up each visit before its arrival and after its start. Visits
     /// of which `spare` is 1 need no connection and no worker, and those of which it is 2 no core either. Each
-    /// visit works for at most `most` at a time.
-    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None, spare=None, most=None))]
+    /// visit works for at most `most` at a time. Roots of which `apart` is 1 are sent at their time,
+    /// whatever their clients wait for.
+    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None, spare=None, most=None, apart=None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -423,6 +424,7 @@ impl Section {
         pause: Option<PyBuffer<i64>>,
         spare: Option<PyBuffer<u8>>,
         most: Option<PyBuffer<i64>>,
+        apart: Option<PyBuffer<u8>>,
     ) -> PyResult<()> {
         let network = &self.network;
         let (capacity, sent_at) = (by_server(py, network, &capacity)?, sent);
@@ -430,14 +432,15 @@ impl Section {
         let column = |times: Option<PyBuffer<i64>>| {
             times.map_or_else(|| Ok(Vec::new()), |times| times.to_vec(py))
         };
+        let flags = |flags: Option<PyBuffer<u8>>| {
+            flags.map_or_else(|| Ok(Vec::new()), |flags| flags.to_vec(py))
+        };
         let held = Held {
             late: column(late)?,
             pause: column(pause)?,
-            needs: match spare {
-                Some(flags) => flags.to_vec(py)?.into_iter().map(needs).collect(),
-                None => Vec::new(),
-            },
+            needs: flags(spare)?.into_iter().map(needs).collect(),
             most: column(most)?,
+            apart: flags(apart)?.into_iter().map(|flag| flag != 0).collect(),
         };
         let choosing = choosing
             .iter()
@@ -450,6 +453,7 @@ impl Section {
             held.pause.len(),
             held.needs.len(),
             held.most.len(),
+            held.apart.len(),
         ];
         if sent.len() != visits || !columns.into_iter().all(fits) {
             return Err(PyValueError::new_err("a value for each visit"));

@@ -80,6 +80,9 @@ pub struct Held {
     pub needs: Vec<Needs>,
     /// How many nanoseconds each visit works at most at a time, if not all of them work as long as recorded.
     pub most: Vec<i64>,
+    /// Roots that are sent at their time, whatever their clients wait for. The next request of such a client is sent at
+    /// its own time, too.
+    pub apart: Vec<bool>,
 }
 
 /// What a visit needs of its server.
@@ -103,6 +106,10 @@ impl Held {
     fn work(&self, visit: u32, recorded: f64) -> f64 {
         let most = self.most.get(visit as usize);
         most.map_or(recorded, |&most| recorded.min(most as f64))
+    }
+
+    fn is_apart(&self, visit: usize) -> bool {
+        self.apart.get(visit).is_some_and(|&apart| apart)
     }
 
     pub(super) fn needs_place(&self, visit: u32) -> bool {
@@ -131,7 +138,8 @@ impl Network {
     ) -> Outcome {
         let mut state = State::new(self, capacity, choosing, held);
         let waits = |visit: usize| {
-            usize::try_from(self.follows[visit]).is_ok_and(|before| sent[before] < NEVER)
+            let chained = |before: usize| sent[before] < NEVER && !held.is_apart(before);
+            !held.is_apart(visit) && usize::try_from(self.follows[visit]).is_ok_and(chained)
         };
         state.paths = Paths::of(&self.visits, held, sent, waits);
         let mut roots = Vec::new();

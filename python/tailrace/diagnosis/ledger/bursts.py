@@ -52,7 +52,7 @@ class Beyond:
     requests: Times
     turns: Times
     """Each of them would have been sent then if requests had come no faster than usual. It is `NEVER` where its turn
-    did not come while the recording lasted, and for clients that send when they get an answer."""
+    did not come while the recording lasted."""
 
     @classmethod
     def of(cls, parts: Iterable[tuple[Times, Times]]) -> Beyond:
@@ -97,8 +97,7 @@ def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> 
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
     counts, usual = _numbers(recorded, calm, roots, clients)
     found = _beyond(recorded.sent[roots], counts, usual, FEWEST)
-    turns = _turns(recorded.sent[roots[found]], counts, usual)
-    yield roots[found], np.where(recorded.follows[roots[found]] < 0, turns, NEVER)
+    yield roots[found], _turns(recorded.sent[roots[found]], counts, usual)
     for part in _heavy(recorded, calm, roots):
         heavy = part[_beyond(recorded.sent[part], *_numbers(recorded, calm, part, clients), FEWEST_HEAVY)]
         yield heavy, np.full(len(heavy), NEVER)

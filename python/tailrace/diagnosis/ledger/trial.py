@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -211,13 +212,28 @@ class Trial:
     def _still_slow(self, holders: frozenset[Line]) -> NDArray[np.bool_]:
         return self._are(_union(self._removable.still_slow[line] for line in holders))
 
-    def times(self, without: frozenset[Line]) -> tuple[Times, Times, NDArray[np.bool_]]:
-        """Return when each visit arrives and leaves without these lines, and whether it is a very slow request."""
+    @property
+    def has_chains(self) -> bool:
+        """Return whether some clients send after the answer to the request before."""
+        return bool((self._removable.account.recorded.follows[self.visits] >= 0).any())
+
+    @cached_property
+    def as_sent(self) -> NDArray[np.bool_]:
+        """Return which visits are very slow requests if each request is sent when it was recorded. When clients send
+        after an answer, an error in one answer moves what they send afterwards, and near a limit errors add up. So this
+        shows whether the replay is a model of the servers."""
+        return self.times(frozenset(), as_sent=True)[2]
+
+    def times(self, without: frozenset[Line], *, as_sent: bool = False) -> tuple[Times, Times, NDArray[np.bool_]]:
+        """Return when each visit arrives and leaves without these lines, and whether it is a very slow request. With
+        `as_sent`, each request is sent when it was recorded, and otherwise as long after the answer to the one before
+        as in the recording."""
         sent = np.where(self._asked, self._sent, NEVER)
         earlier = sent < self._not_before
         sent[earlier] = self._removable.account.recorded.arrival[self.visits[earlier]]
+        apart = np.full(len(sent), as_sent, dtype=np.uint8)
         for requests, turns in (self._turns[line] for line in without & self._turns.keys()):
-            sent[requests] = turns
+            sent[requests], apart[requests] = turns, 1
         if (RETRIES, "") in without:
             sent[self._taken], sent[self._lost] = sent[self._lost], NEVER
         spare = [self._spare[line] for line in without & self._spare.keys()]
@@ -227,7 +243,7 @@ class Trial:
         late, pause = delays.held_up(len(sent), left) if left else (None, None)
         run = self._capacity(without), sent, self._choosing(without), departure, arrival
         needs = np.max(spare, axis=0) if spare else None, np.min(most, axis=0) if most else None
-        self._section.run(*run, late, pause, *needs)
+        self._section.run(*run, late, pause, *needs, apart)
         asked = self._asked & (sent < NEVER)
         took = departure - np.where(asked, sent, 0)
         slow = asked & ((departure == NEVER) | (took >= self._removable.threshold_ns))

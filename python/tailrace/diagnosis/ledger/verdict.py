@@ -120,7 +120,7 @@ class Judged:
     worse: tuple[Share, ...]
     kept: tuple[str, ...]
     replayed: int
-    """This many requests of the group are very slow in the replay."""
+    """This many requests of the group are very slow in the replay that is a model of it."""
     alone: NDArray[np.uint64]
     """In the replay, these requests of the group held places and are very slow by themselves."""
 
@@ -181,7 +181,7 @@ class _Bench:
     def verdict(self, number: int) -> Judged:
         count = sum(self.seen.slow.clusters[at].vlrt for at in self.groups[number])
         causes, parts = self.causes(number)
-        trial = self._model(number, count)
+        trial, replayed = self._model(number, count)
         mine = self.owner[trial.visits] == number
 
         def left(without: frozenset[Line]) -> int:
@@ -192,29 +192,43 @@ class _Bench:
             for first in range(0, len(wanted), most):
                 list(self.replays.map(trial.remain, wanted[first : first + most]))
 
+        def of_replayed(remain: int) -> int:
+            """Return how many of the requests that are very slow in the model remain, if the same share remains of
+            them as of those whose clients wait for their answers."""
+            waited = max(left(frozenset()) - len(alone), 1)
+            return len(alone) + round((remain - len(alone)) * max(replayed - len(alone), 0) / waited)
+
         def share(line: Line, vlrt: float, remain: int) -> Share:
             if line[0] != BURST:
-                return Share(line[0], line[1] or None, vlrt, remain, self.account.who(line))
-            whole = trial.slow(frozenset({line, HOLDERS}))
-            return Share(BURST, None, vlrt, int((whole & mine).sum()), self.account.who(line), self.which(number))
+                return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line))
+            whole = of_replayed(int((trial.slow(frozenset({line, HOLDERS})) & mine).sum()))
+            return Share(BURST, None, vlrt, whole, self.account.who(line), self.which(number))
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
         verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
-        return Judged(*verdict, self.kept(number), left(frozenset()), alone)
+        return Judged(*verdict, self.kept(number), replayed, alone)
 
-    def _model(self, number: int, count: int) -> Trial:
-        """Return the first trial of a group that reproduces its number of very slow requests. Balancers choose again
-        if they can, and otherwise as recorded. The usual trial begins with the time without calm. If that is no model,
-        a shorter one begins when queues were short, and the last has all visits, if they are not too many. If none is a
-        model, return the usual one."""
+    def _model(self, number: int, count: int) -> tuple[Trial, int]:
+        """Return the first trial of a group that reproduces its number of very slow requests, and the number that it
+        has. Balancers choose again if they can, and otherwise as recorded. The usual trial begins with the time without
+        calm. If that is no model, a shorter one begins when queues were short, and the last has all visits, if they are
+        not too many. If clients wait for answers and none of these is a model, each request is sent when it was
+        recorded. If that is no model either, return the usual trial."""
         usual = None
         for trial in self._trials(number):
-            mine = self.owner[trial.visits] == number
-            if is_reproduced(count, int((trial.slow(frozenset()) & mine).sum())):
-                return trial
-            usual = usual if trial.chooses_again else usual or trial
+            replayed = self._mine(number, trial, trial.slow(frozenset()))
+            if is_reproduced(count, replayed):
+                return trial, replayed
+            if usual is None or usual[0].chooses_again:
+                usual = trial, replayed
         assert usual is not None
+        for trial in self._trials(number):
+            if trial.has_chains and is_reproduced(count, replayed := self._mine(number, trial, trial.as_sent)):
+                return trial, replayed
         return usual
+
+    def _mine(self, number: int, trial: Trial, slow: NDArray[np.bool_]) -> int:
+        return int((slow & (self.owner[trial.visits] == number)).sum())
 
     def _trials(self, number: int) -> Iterator[Trial]:
         usual = self.sections.usual(number)
