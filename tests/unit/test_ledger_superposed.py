@@ -73,3 +73,22 @@ def test_requests_that_need_none_of_the_stopped_servers_are_explained_by_their_s
     assert len(victims) >= 3
     assert {(row.dropper, row.cause, row.ctqo) for row in found.summary} == {("web", "freeze", "upstream")}
     assert sum(row.vlrt for row in found.summary) == found.vlrt
+
+
+def test_what_has_a_cause_keeps_it_beside_a_larger_part_that_is_unknown(tmp_path: Path) -> None:
+    """No monitor shows why app2 hardly works, which makes more requests very slow than the stop of app1 before it."""
+    table = gateway("app1")
+    table["stalls"][0]["for"] = "0.4 s"
+    table["stalls"] += [{"kind": "slow", "place": "app2", "at": "6.2 s", "for": "0.6 s", "every": "4 s", "left": 0.02}]
+    found = diagnose(made(table, tmp_path / "run"))
+    unknown = [episode for episode in found.episodes if episode.cause == "unknown"]
+    assert unknown
+    for episode in unknown:
+        assert episode.ledger is not None
+        shares = {line.cause: line.share for line in episode.ledger.lines}
+        assert 0.05 <= shares["freeze"] < 0.5 <= shares["unknown"]
+        freezes = sum(row.vlrt for row in episode.chains if row.cause == "freeze")
+        assert freezes / episode.vlrt == pytest.approx(shares["freeze"], abs=0.05)
+        assert {one.place for one in episode.causes if one.verdict == "found"} == {"app1"}
+        assert "A smaller part has a cause. Without the stop of app1" in episode.findings[4].sentence
+        assert "app2" in (episode.findings[4].missing or "")

@@ -147,18 +147,29 @@ def _found(
     origin: str, stall: Stall | None, shares: list[Share], verdict: Replayed, evidence: tuple[CauseEvidence, ...]
 ) -> Finding:
     first = next(one for one in evidence if one.cause == shares[0].cause)
-    numbers: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
-    numbers |= {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in shares}
-    charged = {one.cause for one in shares}
-    sentence = " ".join(one.sentence for one in evidence if one.cause in charged and one.verdict == "found")
-    made_worse = {one.cause for one in verdict.worse} - charged
+    sentence = _said(shares, evidence)
+    made_worse = {one.cause for one in verdict.worse} - {one.cause for one in shares}
     worse = [one.sentence for one in evidence if one.cause in made_worse]
     sentence += f" It was worse because of others. {' '.join(worse)}" if worse else ""
     if verdict.alone >= ERROR * verdict.recorded:
         sentence += f" Of these requests, {verdict.alone:,} held the places and took that long without a wait."
     begin = first.begin if first.begin is not None else stall.begin if stall is not None else None
     end = first.end if first.end is not None else stall.end if stall is not None else None
-    return Finding("cause", "found", sentence, first.place or origin, begin, end, {**first.numbers, **numbers})
+    numbers = {**first.numbers, **_numbers(shares, verdict)}
+    return Finding("cause", "found", sentence, first.place or origin, begin, end, numbers)
+
+
+def _said(shares: list[Share], evidence: tuple[CauseEvidence, ...]) -> str:
+    charged = {one.cause for one in shares}
+    return " ".join(one.sentence for one in evidence if one.cause in charged and one.verdict == "found")
+
+
+def _numbers(shares: list[Share], verdict: Replayed) -> dict[str, Number]:
+    """Return what the replay confirms: nothing where it charges nothing."""
+    if not shares:
+        return {}
+    counts: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
+    return counts | {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in shares}
 
 
 def _unknown(
@@ -170,7 +181,7 @@ def _unknown(
     evidence: tuple[CauseEvidence, ...],
 ) -> Finding:
     """Return the finding where the ledger charges no known cause with most of the requests."""
-    threads = _threads(view, origin, stall)
+    threads = _threads(view, origin, stall, verdict)
     wanted = [stall.finding.missing] if stall is not None and stall.finding.missing else []
     wanted += [one.missing for one in evidence if one.missing]
     if not verdict.reproduced:
@@ -196,12 +207,14 @@ def _unknown(
     sentence = f"The cause is unknown: {why}."
     begin, end = (stall.begin, stall.end) if stall is not None else (None, None)
     missing = "; ".join(dict.fromkeys(wanted)) or None
-    return Finding("cause", "unknown", sentence, origin, begin, end, missing=missing)
+    said = _said(shares, evidence)
+    sentence += f" A smaller part has a cause. {said}" if said else ""
+    return Finding("cause", "unknown", sentence, origin, begin, end, _numbers(shares, verdict), missing)
 
 
-def _threads(view: View, origin: str, stall: Stall | None) -> tasks.Tasks | None:
-    """Return what the threads of a server did that used less CPU than usual."""
-    if stall is None or not (stall.has("frozen") or stall.has("cpu_withheld")):
+def _threads(view: View, origin: str, stall: Stall | None, verdict: Replayed) -> tasks.Tasks | None:
+    """Return what the threads of a server did that used less CPU than usual, if no recorded cause took most of it."""
+    if stall is None or verdict.extract.is_accounted(origin) or not (stall.has("frozen") or stall.has("cpu_withheld")):
         return None
     return tasks.of(view, origin, np.arange(stall.begin, stall.end, STEP_NS, dtype=np.int64))
 
@@ -210,10 +223,9 @@ def _evidence(
     view: View, origin: str, stall: Stall | None, shares: list[Share], verdict: Replayed
 ) -> tuple[CauseEvidence, ...]:
     """Return the evidence for each cause: first those that are charged, then those that made it worse."""
-    known = bool(shares) and shares[0].cause != UNKNOWN
     has_rest = any(one.cause == UNKNOWN for one in shares)
     shares = [one for one in shares if one.cause != UNKNOWN]
-    told = (*(one for all_ in shares for one in at_servers(all_, verdict)), *verdict.worse) if known else ()
+    told = (*(one for all_ in shares for one in at_servers(all_, verdict)), *verdict.worse) if shares else ()
     charged = [_charged(one, origin, verdict) for one in told if one.cause != UNKNOWN]
     names = {one.cause for one in charged}
     of_clients = (name for name in (BURST, RETRIES, BALANCER) if name not in names)

@@ -213,8 +213,7 @@ def _shared(
     view: View, rows: tuple[SummaryRow, ...], episode: Episode, verdict: Replayed | None
 ) -> tuple[SummaryRow, ...]:
     """Divide the rows of the episode's cause among all causes that the replay confirms, and among the servers that each
-    of them slowed down. If most of the capacity that was lacking is unaccounted for, small shares of other causes are
-    within the error of the replay."""
+    of them slowed down."""
     if verdict is None or not _is_replayed(episode):
         return rows
     found: Counter[Chain] = Counter()

@@ -77,6 +77,12 @@ class Extract:
         most = max(lost, key=lost.__getitem__, default=None)
         return most if most is not None and lost[most] > 0.0 else None
 
+    def is_accounted(self, server: str) -> bool:
+        """Return whether recorded causes took most of what a server lacked."""
+        taken = {} if server not in self.of else self.of[server].taken
+        lacked = {cause: float(share.sum()) for cause, share in taken.items()}
+        return lacked.get(UNKNOWN, 0.0) < MOSTLY * sum(lacked.values())
+
     def took(self, cause: str, server: str, least: float) -> tuple[int, int, int | None, int | None]:
         """Return the CPU time that a cause took of a server and the CPU time that the server lacked, in nanoseconds.
         Also return when it began and ended to take at least the share `least` of the server; None if it never did."""
