@@ -10,6 +10,7 @@ import pytest
 from plans import made
 from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.finding import CauseEvidence, Diagnosis
+from tailrace.score import without
 
 Table = dict[str, Any]
 REPEATED = "the requests that clients sent again"
@@ -62,8 +63,8 @@ def test_what_keeps_up_an_overload_is_reported_beside_what_began_it(table: Table
     assert f"without {REPEATED}, which made it worse, " in said
     assert "It was worse because clients sent requests again that were slow" in " ".join(found.answer)
     patient = {name: value for name, value in table["workloads"]["users"].items() if name not in ("retries", "hedge")}
-    without = diagnose(made(table | {"workloads": {"users": patient}}, tmp_path / "without"))
-    assert without.vlrt <= (1.0 - least) * found.vlrt, "the simulation without them says the same"
+    fewer = diagnose(made(table | {"workloads": {"users": patient}}, tmp_path / "without"))
+    assert fewer.vlrt <= (1.0 - least) * found.vlrt, "the simulation without them says the same"
 
 
 def test_an_overload_that_only_hedges_make_is_theirs(tmp_path: Path) -> None:
@@ -101,3 +102,34 @@ def test_a_server_that_is_too_small_is_overloaded_without_hedges_too(tmp_path: P
     found = diagnose(made(table, tmp_path / "run"))
     assert found.vlrt > 1000
     assert {row.cause for row in found.summary} == {"unknown"}
+
+
+def test_requests_that_a_server_refused_are_sent_again_however_long_the_refusal_takes(tmp_path: Path) -> None:
+    """Reports fill the databases, so that web finds no connection and answers 503. Its clients send a page again then,
+    which keeps the overload up. In a replay, such a refusal often takes a little less time than in the recording."""
+    call = {"pool": 20, "policy": "current_load", "endpoint": "modified"}
+    pages = {"page": {"compute": "0.5 ms", "calls": {"query": 1}}, "report": {"compute": "0.1 ms", "calls": {"sum": 1}}}
+    users = {"kind": "closed", "clients": 1700, "think": "2.2 s", "start": "thinking", "interaction": "page"}
+    reports = {"kind": "batch", "size": 16, "every": "9 s", "first": "5 s", "interaction": "report"}
+    table = {
+        "seed": 3,
+        "duration": "25 s",
+        "ramp": "3 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {
+            "web": {"kind": "sync", "workers": 60, "backlog": 8, "calls": {"db": call}},
+            "db": {"kind": "bounded", "count": 2, "workers": 10, "backlog": 16},
+        },
+        "interactions": {name: {"at": {"web": work}} for name, work in pages.items()}
+        | {"query": {"at": {"db": {"compute": "2 ms", "scv": 1.0}}}, "sum": {"at": {"db": {"compute": "600 ms"}}}},
+        "workloads": {
+            "users": users | {"entry": "web", "retries": 1, "retry_pause": "1 s", "timeout": "2 s"},
+            "reports": reports | {"entry": "web"},
+        },
+    }
+    run = made(table, tmp_path / "run")
+    found = diagnose(run)
+    assert found.vlrt > 500
+    assert all(one.ledger is not None and one.ledger.reproduced for one in found.episodes)
+    assert {row.cause for row in found.summary} <= {"retries", "workload-burst", "own-work"}
+    assert without.vlrt_without(run, ["workload-burst"], found.threshold_ns) == 0, "the reports began all of it"
