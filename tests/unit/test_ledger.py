@@ -26,6 +26,8 @@ from tailrace.diagnosis.ledger import (
     verdict,
     waits,
 )
+from tailrace.diagnosis.ledger import shares as divided
+from tailrace.diagnosis.ledger.shares import at_most, shapley
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.spans import spans
@@ -131,13 +133,32 @@ def test_shares_add_up_to_what_disappears_without_all(values: list[int]) -> None
     players = list("abcd")
     subsets = [frozenset(gone) for size in range(5) for gone in combinations(players, size)]
     left = dict(zip(subsets, values, strict=True))
-    found = verdict.shapley(players, left.__getitem__)
+    found = shapley(players, left.__getitem__)
     assert sum(found.values()) == pytest.approx(left[frozenset()] - left[frozenset(players)])
 
 
 def test_a_line_that_changes_nothing_has_no_share() -> None:
-    found = verdict.shapley(["a", "b"], lambda gone: 10 - 10 * ("a" in gone))
+    found = shapley(["a", "b"], lambda gone: 10 - 10 * ("a" in gone))
     assert found == {"a": 10, "b": 0}
+
+
+def test_a_cause_is_charged_with_no_more_than_its_removal_removes() -> None:
+    """Without b, which is charged with nothing, more requests are very slow. Only these would go with a."""
+    left = {"": 20, "a": 19, "b": 64, "ab": 5}
+
+    def of(gone: frozenset[str]) -> int:
+        return left["".join(sorted(gone))]
+
+    worth = shapley(["a", "b"], of)
+    assert (worth["a"], worth["b"]) == (30.0, -15.0)
+    assert at_most(worth, of) == {"a": 1.0}
+
+
+def test_causes_none_of_which_is_enough_alone_keep_their_shares() -> None:
+    worth = shapley(["a", "b"], lambda gone: 0 if gone else 10)
+    assert at_most(worth, lambda gone: 0 if gone else 10) == {"a": 5.0, "b": 5.0}
+    worth = shapley(["a", "b"], lambda gone: 0 if len(gone) == 2 else 10)
+    assert at_most(worth, lambda gone: 0 if len(gone) == 2 else 10) == {"a": 5.0, "b": 5.0}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +173,7 @@ def test_a_cause_that_adds_nothing_is_not_needed(enough: list[set[str]], needed:
     def left(gone: frozenset[str]) -> int:
         return 0 if any(one <= gone for one in enough) else 100 - 20 * ("b" in gone)
 
-    assert verdict.needed(["a", "b"], left, 2.0) == needed
+    assert divided.needed(["a", "b"], left, 2.0) == needed
 
 
 def test_time_stands_still_between_stretches() -> None:

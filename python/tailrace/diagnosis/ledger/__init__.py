@@ -27,6 +27,7 @@ account    how fast each server was, what took the rest, and the part that nothi
 trial      the replay of some requests without some lines
 sections   the parts of the recording that are replayed for groups of episodes
 settled    the last moment before an episode at which queues were as short as usual
+shares     how many very slow requests each cause is charged with
 verdict    the replay without a cause: how many of the very slow requests would not have occurred
 reproduced when a replay is a model of an episode
 portions   the episodes of a long recording in portions, of which two are judged at the same time
@@ -36,8 +37,8 @@ sentence   what the replay without a cause shows, in words
 shown      the parts of the account that are shown: as values (`diagnosis.judged`) and as a sentence
 
 A cause is a line of the account and knows no other cause. A line is charged with Shapley's value. This is the mean,
-over all orders in which lines could be taken away, of the very slow requests that disappear with the line. So the
-shares add up.
+over all orders in which lines could be taken away, of the very slow requests that disappear with the line, so the
+shares add up. But it is never charged with more than its removal removes.
 """
 
 from tailrace.diagnosis.ledger.losses import CAUSES

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
-from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from tailrace.diagnosis.ledger.recorded import NONE, record
 from tailrace.diagnosis.ledger.reproduced import REPRODUCED, is_reproduced
 from tailrace.diagnosis.ledger.sections import Sections
 from tailrace.diagnosis.ledger.settled import Settled
+from tailrace.diagnosis.ledger.shares import Left, at_most, needed, shapley
 from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.ledger.trial import BALANCER, BURST, HOLDERS, Removable, Trial
 from tailrace.diagnosis.ledger.workers import workers
@@ -437,7 +437,7 @@ def _verdict(
     if as_it_was:
         subsets = chain.from_iterable(combinations(players, size) for size in range(len(players) + 1))
         ahead(frozenset[Line]().union(*(causes[name] for name in some)) for some in subsets)
-    worth = shapley(players, remain) if as_it_was else {}
+    worth = at_most(shapley(players, remain), remain) if as_it_was else {}
     worth[UNKNOWN] = float(left(everything) - left(everything | rest)) if rest else 0.0
     worth = {name: value for name, value in worth.items() if value > 0.0}
     ahead(frozenset({line}) for name in worth for line in parts[name])
@@ -460,46 +460,7 @@ def _verdict(
     return tuple(sorted(shares, key=lambda one: -one.vlrt)), worse
 
 
-Left = Callable[[frozenset[str]], int]
-
-
 def without(causes: Mapping[str, frozenset[Line]], left: Count) -> Left:
     """Return a function of the causes that are taken away at all servers. Causes that come in turn at several servers
     show only together."""
     return lambda gone: left(frozenset().union(*(causes[name] for name in gone)))
-
-
-def needed(causes: Sequence[str], left: Left, least: float) -> list[str]:
-    """Return the causes that are needed to explain what all of them together explain.
-
-    These are the causes each of which would be enough alone, then those that add the most to the causes before. A cause
-    that adds nothing is left out, because the others made what it did. It is kept if it removes as many requests
-    alone as the best cause does: then neither would have been harmful without the other.
-    """
-    everything = frozenset(causes)
-    as_it_was, none = left(frozenset()), left(everything)
-    found = [name for name in causes if left(everything - {name}) - none >= least]
-    others = [name for name in causes if name not in found]
-    while others and left(frozenset(found)) - none >= least:
-        best = min(others, key=lambda name: left(frozenset((*found, name))))
-        if left(frozenset(found)) - left(frozenset((*found, best))) < least:
-            break
-        found.append(best)
-        others.remove(best)
-    alone = {name: as_it_was - left(frozenset({name})) for name in causes}
-    most = max(alone.values(), default=0)
-    return found + [name for name in others if alone[name] >= max((1.0 - ERROR) * most, least)]
-
-
-def shapley(players: Sequence[str], left: Left) -> dict[str, float]:
-    """Return Shapley's value (1953) of each player. It is the mean, over all orders, of what disappears when the player
-    is taken away."""
-    n = len(players)
-    value = dict.fromkeys(players, 0.0)
-    for size in range(n):
-        weight = factorial(size) * factorial(n - size - 1) / factorial(n)
-        for gone in combinations(players, size):
-            before = left(frozenset(gone))
-            for player in set(players) - set(gone):
-                value[player] += weight * (before - left(frozenset((*gone, player))))
-    return value
