@@ -254,3 +254,25 @@ def test_the_time_before_an_overload_that_lasts_until_the_end_is_calm(tmp_path: 
     calm = vlrt.find(tables.look(Dataset.open(tmp_path / "run"), 50_000_000), None).calm
     assert len(calm) == 1
     assert 1 * S <= calm[0, 1] - calm[0, 0] < 2.5 * S
+
+
+def test_a_burst_onto_several_servers_is_the_cause_at_each_of_them(tmp_path: Path) -> None:
+    """Each server drops some of its requests. In the replay these are others, and they count for the server that they
+    were sent to."""
+    users = {"kind": "poisson", "rate": 300.0, "interaction": "page", "entry": "web"}
+    batch = {"kind": "batch", "size": 400, "every": "6 s", "first": "5 s", "interaction": "page", "entry": "web"}
+    table = {
+        "seed": 4,
+        "duration": "16 s",
+        "ramp": "2 s",
+        "sampling": {"interval": "50 ms"},
+        "tiers": {"web": {"kind": "sync", "count": 3, "workers": 40, "backlog": 24}},
+        "interactions": {"page": {"at": {"web": {"compute": "2 ms", "scv": 1.0}}}},
+        "workloads": {"users": users, "batch": batch},
+    }
+    found = diagnose(made(table, tmp_path / "run"))
+    assert {episode.dropper for episode in found.episodes} == {"web1", "web2", "web3"}
+    assert {episode.cause for episode in found.episodes} == {"workload-burst"}
+    for episode in found.episodes:
+        assert episode.ledger is not None
+        assert episode.ledger.error < 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import Recorded
@@ -16,7 +17,7 @@ request is very slow."""
 
 
 def together(slow: Slow) -> list[Group]:
-    entry = slow.requests["server"].cast(pl.String).fill_null("").to_numpy()
+    entry = _entries(slow)
     groups: list[Group] = []
     entries: list[set[str]] = []
     last: list[int] = []
@@ -35,10 +36,18 @@ def together(slow: Slow) -> list[Group]:
     return groups
 
 
+def _entries(slow: Slow) -> NDArray[np.str_]:
+    """Return the server that each very slow request was sent to, or an empty name."""
+    return slow.requests["server"].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+
+
 def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) -> Times:
     """Return, by visit, the group that its request counts for, or -1. This is its own group, or the group during which
-    it was sent, within a window. If several requests came at once, chance decides which of them was dropped."""
+    it was sent to the same servers, within a window. If several requests came at once, chance decides which of them was
+    dropped."""
     owner = np.full(len(recorded.sent), -1, dtype=np.int64)
+    entry = _entries(slow)
+    asked = np.array(recorded.servers)[recorded.server[recorded.root]]
     order = np.argsort(recorded.sent, kind="stable")
     sent = recorded.sent[order]
     for number, at in ((number, at) for number, group in enumerate(groups) for at in group):
@@ -46,6 +55,9 @@ def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) 
         begin, end = recorded.steps.shortened(np.array([cluster.begin, cluster.end])).tolist()
         first, last = np.searchsorted(sent, begin - window_ns), np.searchsorted(sent, end + window_ns, "right")
         near = order[first:last]
+        its = np.unique(entry[cluster.rows])
+        if np.isin(its, recorded.servers).all():
+            near = near[np.isin(asked[near], its)]
         owner[near[owner[near] < 0]] = number
     of_request = np.full(len(slow.requests), -1, dtype=np.int64)
     for number, group in enumerate(groups):
