@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from plans import made
-from tailrace.diagnosis import diagnose
+from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.finding import CauseEvidence, Diagnosis
+from tailrace.diagnosis.ledger import retries
+from tailrace.diagnosis.ledger.recorded import record
 from tailrace.score import without
 
 Table = dict[str, Any]
@@ -92,6 +95,19 @@ def test_retries_that_a_server_has_room_for_change_nothing(tmp_path: Path) -> No
     assert retries_of(found).verdict == "absent"
     assert REPEATED not in sentence_of(found)
     assert "worse" not in " ".join(found.answer)
+
+
+def test_the_next_request_after_one_that_was_sent_twice_is_a_new_one(tmp_path: Path) -> None:
+    """The client gives up one of two attempts when the other is answered, and soon sends its next request."""
+    clients = {"kind": "closed", "clients": 100, "think": "0.3 s", "hedge": "100 ms"}
+    table = stopped("0.8 ms") | {"workloads": {"users": clients | {"interaction": "page", "entry": "app"}}}
+    view = tables.look(made(table, tmp_path / "run"), 50_000_000)
+    columns = record(view, vlrt.find(view, vlrt.THRESHOLD_NS // 2))
+    assert columns is not None
+    again = retries.repeated(view, columns)
+    twice = view.requests.filter("twice")["request"].to_numpy()
+    assert len(twice) > 50
+    assert np.isin(columns.request[again.visits], twice).all()
 
 
 def test_a_server_that_is_too_small_is_overloaded_without_hedges_too(tmp_path: Path) -> None:

@@ -56,7 +56,10 @@ def repeated(view: View, recorded: Recorded) -> Repeated:
     if some.is_empty():
         return Repeated(*(np.empty(0, dtype=np.int64) for _ in range(4)))
     requests = view.requests.join(some, on=of_one, how="semi", nulls_equal=True, maintain_order="left")
-    failed = has_failed.shift(1).over(of_one)
+    # The second of two attempts did not fail if the first one was answered.
+    needless = pl.col("twice") & ~has_failed.shift(1).over(of_one).fill_null(value=False)
+    requests = requests.with_columns(failed=has_failed & ~needless)
+    failed = pl.col("failed").shift(1).over(of_one)
     soon = pl.col("sent") - pl.col("end").shift(1).over(of_one) <= PAUSE_NS
     again = pl.col("twice") | (failed & soon)
     marked = requests.with_columns(again=again.fill_null(value=False))
