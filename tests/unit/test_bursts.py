@@ -222,6 +222,7 @@ def test_clients_that_wait_for_answers_are_a_burst_if_their_requests_would_not_b
     run = Dataset.open(tmp_path / "run")
     found = diagnose(run)
     assert without.vlrt_without(run, ["workload-burst"], vlrt.THRESHOLD_NS) == 0
+    assert found.vlrt > 100
     told = Counter(episode.cause for episode in found.episodes for _ in range(episode.vlrt))
     assert told["workload-burst"] >= 0.9 * found.vlrt
 

@@ -26,8 +26,7 @@ from tailrace.diagnosis.ledger import (
     verdict,
     waits,
 )
-from tailrace.diagnosis.ledger import shares as divided
-from tailrace.diagnosis.ledger.shares import at_most, shapley
+from tailrace.diagnosis.ledger.shares import at_most, needed, shapley
 from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.spans import spans
@@ -162,18 +161,18 @@ def test_causes_none_of_which_is_enough_alone_keep_their_shares() -> None:
 
 
 @pytest.mark.parametrize(
-    ("enough", "needed"),
+    ("enough", "wanted"),
     [
         ([{"a"}], ["a"]),  # b, which removes a fifth alone, was made by a
         ([{"a"}, {"b"}], ["a", "b"]),  # neither would have been harmful without the other
         ([{"a", "b"}], ["a", "b"]),  # each is enough to cause it
     ],
 )
-def test_a_cause_that_adds_nothing_is_not_needed(enough: list[set[str]], needed: list[str]) -> None:
+def test_a_cause_that_adds_nothing_is_not_needed(enough: list[set[str]], wanted: list[str]) -> None:
     def left(gone: frozenset[str]) -> int:
         return 0 if any(one <= gone for one in enough) else 100 - 20 * ("b" in gone)
 
-    assert divided.needed(["a", "b"], left, 2.0) == needed
+    assert needed(["a", "b"], left, 2.0) == wanted
 
 
 def test_time_stands_still_between_stretches() -> None:

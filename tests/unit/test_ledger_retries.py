@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+from ledgers import drawn_up
 from plans import made
 from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.finding import CauseEvidence, Diagnosis
 from tailrace.diagnosis.ledger import retries
 from tailrace.diagnosis.ledger.recorded import record
+from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.score import without
 
 Table = dict[str, Any]
@@ -106,8 +110,46 @@ def test_the_next_request_after_one_that_was_sent_twice_is_a_new_one(tmp_path: P
     assert columns is not None
     again = retries.repeated(view, columns)
     twice = view.requests.filter("twice")["request"].to_numpy()
-    assert len(twice) > 50
+    assert len(again.visits) > 50
     assert np.isin(columns.request[again.visits], twice).all()
+
+
+def test_a_second_attempt_was_sent_because_its_client_waited_although_the_first_was_refused_later() -> None:
+    """One client sends a request twice; another sends one again after a refusal; a third does so after 504."""
+    rows = [
+        ("a", 0, 300, "503", False),
+        ("a", 100, 900, "abandoned", True),
+        ("b", 0, 300, "503", False),
+        ("b", 400, 900, "ok", False),
+        ("c", 0, 300, "504", False),
+        ("c", 400, 900, "ok", False),
+    ]
+    names = ("client", "sent", "end", "status", "twice")
+    requests = (
+        pl.DataFrame(rows, schema=names, orient="row").with_row_index("request").with_columns(interaction=pl.lit("p"))
+    )
+    recorded = SimpleNamespace(request=np.arange(6, dtype=np.uint32), parent=np.full(6, -1))
+    found = retries.repeated(SimpleNamespace(requests=requests), recorded)  # type: ignore[arg-type]
+    assert dict(zip(found.visits.tolist(), found.patience.tolist(), strict=True)) == {1: 100, 3: 0, 5: 300}
+
+
+def test_without_retries_clients_still_send_after_the_answer(tmp_path: Path) -> None:
+    clients = {"kind": "closed", "clients": 200, "think": "1 s", "timeout": "2 s", "retries": 1, "entry": "app"}
+    table = stopped("2 ms") | {"workloads": {"users": clients | {"interaction": "page"}}}
+    table["stalls"][0]["for"] = "2.4 s"
+    seen, _, account = drawn_up(made(table, tmp_path / "run"))
+    trial = Removable.of(seen, account).whole()
+    seen_by: list[np.ndarray] = []
+
+    class Spy:
+        def run(self, *columns: Any) -> None:
+            columns[3][:] = columns[4][:] = columns[1]
+            seen_by.append(columns[-1].copy())
+
+    trial._section = Spy()  # type: ignore[assignment]
+    assert len(account.repeated.visits) > 10
+    trial.times(frozenset({("retries", "")}))
+    assert not seen_by[0].any()
 
 
 def test_a_server_that_is_too_small_is_overloaded_without_hedges_too(tmp_path: Path) -> None:

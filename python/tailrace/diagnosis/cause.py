@@ -165,8 +165,8 @@ def _said(shares: list[Share], evidence: tuple[CauseEvidence, ...]) -> str:
 
 
 def _numbers(shares: list[Share], verdict: Replayed) -> dict[str, Number]:
-    """Return what the replay confirms: nothing where it charges nothing."""
-    if not shares:
+    """Return what the replay confirms: nothing where it charges no known cause."""
+    if not any(one.cause != UNKNOWN for one in shares):
         return {}
     counts: dict[str, Number] = {"vlrt_recorded": verdict.recorded, "vlrt_replayed": verdict.replayed}
     return counts | {f"share_{one.cause.replace('-', '_')}": one.vlrt / verdict.recorded for one in shares}
@@ -213,7 +213,8 @@ def _unknown(
 
 
 def _threads(view: View, origin: str, stall: Stall | None, verdict: Replayed) -> tasks.Tasks | None:
-    """Return what the threads of a server did that used less CPU than usual, if no recorded cause took most of it."""
+    """Return what the threads of a server did that used less CPU than usual, unless recorded causes took most of what
+    the server lacked."""
     if stall is None or verdict.extract.is_accounted(origin) or not (stall.has("frozen") or stall.has("cpu_withheld")):
         return None
     return tasks.of(view, origin, np.arange(stall.begin, stall.end, STEP_NS, dtype=np.int64))

@@ -130,7 +130,7 @@ def _with_data(view: View, episode: Episode, place: str | None) -> Episode:
 
 
 def _is_replayed(episode: Episode) -> bool:
-    """Return whether the replay confirms the cause. It models the requests that are slow by themselves, too."""
+    """Return whether the replay confirms a cause. It models the requests that are slow by themselves, too."""
     return "vlrt_replayed" in episode.findings[4].numbers
 
 
@@ -219,7 +219,9 @@ def _shared(
     found: Counter[Chain] = Counter()
     for row in rows:
         alone = {(row.cause, row.origin): row.vlrt}
-        split = cause.by_cause(row.vlrt, verdict) if row.cause == episode.cause else alone
+        # Where nothing shows which server held a request up, its row is unknown by itself.
+        is_of_it = row.cause == episode.cause and (row.origin is not None or row.cause != UNKNOWN)
+        split = cause.by_cause(row.vlrt, verdict) if is_of_it else alone
         for (name, slowed), vlrt_ in split.items():
             origin = slowed or row.origin
             ctqo = row.ctqo

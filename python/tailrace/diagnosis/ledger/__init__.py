@@ -38,7 +38,7 @@ shown      the parts of the account that are shown: as values (`diagnosis.judged
 
 A cause is a line of the account and knows no other cause. A line is charged with Shapley's value. This is the mean,
 over all orders in which lines could be taken away, of the very slow requests that disappear with the line, so the
-shares add up. But it is never charged with more than its removal removes.
+shares add up. But no line is charged with more than its removal removes.
 """
 
 from tailrace.diagnosis.ledger.losses import CAUSES

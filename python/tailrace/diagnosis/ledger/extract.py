@@ -78,7 +78,7 @@ class Extract:
         return most if most is not None and lost[most] > 0.0 else None
 
     def is_accounted(self, server: str) -> bool:
-        """Return whether recorded causes took most of what a server lacked."""
+        """Return whether recorded causes took most of what this server lacked."""
         taken = {} if server not in self.of else self.of[server].taken
         lacked = {cause: float(share.sum()) for cause, share in taken.items()}
         return lacked.get(UNKNOWN, 0.0) < MOSTLY * sum(lacked.values())

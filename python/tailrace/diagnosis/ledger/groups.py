@@ -50,14 +50,15 @@ def owners(recorded: Recorded, slow: Slow, groups: list[Group], window_ns: int) 
     asked = np.array(recorded.servers)[recorded.server[recorded.root]]
     order = np.argsort(recorded.sent, kind="stable")
     sent = recorded.sent[order]
+    its = [np.unique(entry[np.concatenate([slow.clusters[at].rows for at in group])]) for group in groups]
+    known = [np.isin(one, recorded.servers).all() for one in its]
     for number, at in ((number, at) for number, group in enumerate(groups) for at in group):
         cluster = slow.clusters[at]
         begin, end = recorded.steps.shortened(np.array([cluster.begin, cluster.end])).tolist()
         first, last = np.searchsorted(sent, begin - window_ns), np.searchsorted(sent, end + window_ns, "right")
         near = order[first:last]
-        its = np.unique(entry[cluster.rows])
-        if np.isin(its, recorded.servers).all():
-            near = near[np.isin(asked[near], its)]
+        if known[number]:
+            near = near[np.isin(asked[near], its[number])]
         owner[near[owner[near] < 0]] = number
     of_request = np.full(len(slow.requests), -1, dtype=np.int64)
     for number, group in enumerate(groups):

@@ -18,7 +18,8 @@ CAUSE = "retries"
 SAYS = "the requests that clients sent again"
 PLAIN = "clients sent requests again that were slow, which kept {origin} overloaded"
 FAILED = r"^(abandoned|timeout|refused|reset|5\d\d)$"
-REFUSED = r"^(refused|reset|5\d\d)$"
+REFUSED = r"^(refused|reset|502|503)$"
+"""Other failures come when a time has passed, or are no refusal."""
 PAUSE_NS = 1100 * MILLISECOND
 """RUBBoS's client repeats a page after 1 s. A later request may be a new one."""
 
@@ -33,8 +34,8 @@ class Repeated:
     previous: Times
     """This is the visit of the attempt before each."""
     patience: Times
-    """The client waited so many nanoseconds for that attempt. It is 0 where a server refused that attempt: the client
-    did not stop waiting, and how long the attempt takes decides nothing."""
+    """The client waited so many nanoseconds for that attempt. It is 0 where the client sent this one because a
+    server had refused that attempt: then it does not matter how long the attempt takes."""
 
     def instead(self, recorded: Recorded) -> tuple[Times, Times]:
         """Return the first attempts that no server took, and for each of them the next attempt that one took. What the
@@ -66,7 +67,7 @@ def repeated(view: View, recorded: Recorded) -> Repeated:
     first = pl.when(~pl.col("again")).then("request").forward_fill().over(of_one)
     before = [pl.col(name).shift(1).over(of_one) for name in ("request", "sent", "end")]
     refused = pl.col("status").cast(pl.String).str.contains(REFUSED).shift(1).over(of_one)
-    patience = pl.when(refused).then(0).otherwise(pl.min_horizontal("sent", before[2]) - before[1])
+    patience = pl.when(refused & ~pl.col("twice")).then(0).otherwise(pl.min_horizontal("sent", before[2]) - before[1])
     found = marked.with_columns(first=first, previous=before[0], patience=patience).filter("again")
     found = found.select("request", "first", "previous", "patience").drop_nulls()
     visits = pl.DataFrame({"request": recorded.request, "visit": np.arange(len(recorded.request))})

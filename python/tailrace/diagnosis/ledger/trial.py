@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -27,6 +26,8 @@ BURST, BALANCER, RETRIES = bursts.CAUSE, choices.CAUSE, retries.CAUSE
 HOLDERS: Line = BURST, "holders"
 """These are the requests of the burst that held places or computed. Without this line, each of them is sent in its
 turn."""
+AS_SENT = frozenset({("as sent", "")})
+"""This key stands for the replay in which each request is sent when it was recorded."""
 IN_TURN = "turns"
 STAYS_NS = SECOND
 """A section begins in calm time, or when queues are short. Requests that leave soon after it begins hold nothing when
@@ -173,14 +174,17 @@ class Trial:
         )
 
     def slow(self, without: frozenset[Line]) -> NDArray[np.bool_]:
-        """Return which visits are very slow requests without these lines. Each set of lines is replayed once, however
-        many threads ask for it."""
+        """Return which visits are very slow requests without these lines."""
+        return self._once(without, lambda: self._slow(without))
+
+    def _once(self, key: frozenset[Line], replay: Callable[[], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        """Return the result of a replay, which runs once, however many threads ask for it."""
         with self._lock:
-            mine = without not in self._known
-            found = self._known.setdefault(without, Future())
+            mine = key not in self._known
+            found = self._known.setdefault(key, Future())
         if mine:
             try:
-                found.set_result(self._slow(without))
+                found.set_result(replay())
             except BaseException as error:
                 found.set_exception(error)
         return found.result()
@@ -217,12 +221,12 @@ class Trial:
         """Return whether some clients send after the answer to the request before."""
         return bool((self._removable.account.recorded.follows[self.visits] >= 0).any())
 
-    @cached_property
+    @property
     def as_sent(self) -> NDArray[np.bool_]:
         """Return which visits are very slow requests if each request is sent when it was recorded. When clients send
         after an answer, an error in one answer moves what they send afterwards, and near a limit errors add up. So this
         shows whether the replay is a model of the servers."""
-        return self.times(frozenset(), as_sent=True)[2]
+        return self._once(AS_SENT, lambda: self.times(frozenset(), as_sent=True)[2])
 
     def times(self, without: frozenset[Line], *, as_sent: bool = False) -> tuple[Times, Times, NDArray[np.bool_]]:
         """Return when each visit arrives and leaves without these lines, and whether it is a very slow request. With
@@ -233,7 +237,8 @@ class Trial:
         sent[earlier] = self._removable.account.recorded.arrival[self.visits[earlier]]
         apart = np.full(len(sent), as_sent, dtype=np.uint8)
         for requests, turns in (self._turns[line] for line in without & self._turns.keys()):
-            sent[requests], apart[requests] = turns, 1
+            sent[requests] = turns
+            apart[requests] |= turns < NEVER
         if (RETRIES, "") in without:
             sent[self._taken], sent[self._lost] = sent[self._lost], NEVER
         spare = [self._spare[line] for line in without & self._spare.keys()]

@@ -13,7 +13,7 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ERROR, SIGMAS
+from tailrace.diagnosis.constants import ERROR, HARDLY_ANY, SIGMAS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import accepting
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
@@ -193,10 +193,10 @@ class _Bench:
                 list(self.replays.map(trial.remain, wanted[first : first + most]))
 
         def of_replayed(remain: int) -> int:
-            """Return how many of the requests that are very slow in the model remain, if the same share remains of
-            them as of those whose clients wait for their answers."""
-            waited = max(left(frozenset()) - len(alone), 1)
-            return len(alone) + round((remain - len(alone)) * max(replayed - len(alone), 0) / waited)
+            """Return a count of the replay in which clients wait for answers, in proportion to the count of the
+            model."""
+            as_it_was = left(frozenset())
+            return remain if replayed == as_it_was else min(round(remain * replayed / as_it_was), replayed)
 
         def share(line: Line, vlrt: float, remain: int) -> Share:
             if line[0] != BURST:
@@ -214,20 +214,21 @@ class _Bench:
         calm. If that is no model, a shorter one begins when queues were short, and the last has all visits, if they are
         not too many. If clients wait for answers and none of these is a model, each request is sent when it was
         recorded. If that is no model either, return the usual trial."""
-        usual = None
+        usual, waiting = None, []
         for trial in self._trials(number):
             replayed = self._mine(number, trial, trial.slow(frozenset()))
             if is_reproduced(count, replayed):
                 return trial, replayed
             if usual is None or usual[0].chooses_again:
                 usual = trial, replayed
+            # Causes are taken away while clients wait for answers. So enough requests must be very slow then, too.
+            if trial.has_chains and replayed >= max(HARDLY_ANY * count, 1):
+                waiting.append(trial)
         assert usual is not None
-        for trial in self._trials(number):
-            # Nothing can be taken away from a replay in which no request is very slow when its client waits.
-            if trial.has_chains and self._mine(number, trial, trial.slow(frozenset())):
-                replayed = self._mine(number, trial, trial.as_sent)
-                if is_reproduced(count, replayed):
-                    return trial, replayed
+        for trial in waiting:
+            replayed = self._mine(number, trial, trial.as_sent)
+            if is_reproduced(count, replayed):
+                return trial, replayed
         return usual
 
     def _mine(self, number: int, trial: Trial, slow: NDArray[np.bool_]) -> int:
