@@ -222,16 +222,20 @@ def main() -> None:
         print(f"{len(runs)} runs with very slow requests", file=sys.stderr)
         base = pool.submit(shares, runs).result()
         rows = stored(systems)
+        every = constants()
         known = rows if arguments.missing else ()
-        wanted = [one for one in constants() if arguments.only in called(one) and called(one) not in known]
+        wanted = [one for one in every if arguments.only in called(one) and called(one) not in known]
         for row in pool.map(moved, wanted, [runs] * len(wanted), [base] * len(wanted)):
             rows[row["constant"]] = row
             print(line(row), file=sys.stderr, flush=True)
-    every = [rows[called(one)] for one in constants() if called(one) in rows]
-    found = {"command": sys.argv, "systems": systems, "runs": len(runs), "rows": every}
+            measured = [rows[called(one)] for one in every if called(one) in rows]
+            save({"command": sys.argv, "systems": systems, "runs": len(runs), "rows": measured})
+
+
+def save(found: dict[str, Any]) -> None:
+    """Write the result and its table. This is done after each row, because all of them take long."""
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     TABLE.write_text(table_of(found))
-    print(table_of(found))
 
 
 if __name__ == "__main__":
