@@ -15,14 +15,16 @@ VISITS = st.lists(
 )
 
 
-@given(VISITS, st.integers(0, 3), st.booleans())
-def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool) -> None:
+@given(VISITS, st.integers(0, 3), st.booleans(), st.booleans())
+def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool, orphan: bool) -> None:
     begin = np.array([visit[0] for visit in drawn]) * MILLISECOND
     end = begin + np.array([visit[1] for visit in drawn]) * MILLISECOND
     labels, name = np.unique([visit[2] for visit in drawn], return_inverse=True)
     flag = np.full(len(drawn), own)
     work = (end - begin).astype(float)
-    here = places._Here(np.arange(len(drawn)), begin, begin, end, work, work, name, labels, flag, ~flag, known)
+    orphans = np.full(len(drawn), orphan)
+    rows = np.arange(len(drawn))
+    here = places._Here(rows, begin, begin, end, work, work, name, labels, orphans, flag, ~flag, known)
     heavy = places._heavy(here)
     assert not (heavy & ~here.is_long).any(), "a short visit did not take long"
     if heavy.any():

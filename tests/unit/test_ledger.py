@@ -153,6 +153,11 @@ def test_a_cause_is_charged_with_no_more_than_its_removal_removes() -> None:
     assert at_most(worth, of) == {"a": 1.0}
 
 
+def test_limited_shares_keep_their_order() -> None:
+    names = list("fbcdae")
+    assert list(at_most(dict.fromkeys(names, 1.0), lambda gone: 0 if gone else 10)) == names
+
+
 def test_causes_none_of_which_is_enough_alone_keep_their_shares() -> None:
     worth = shapley(["a", "b"], lambda gone: 0 if gone else 10)
     assert at_most(worth, lambda gone: 0 if gone else 10) == {"a": 5.0, "b": 5.0}

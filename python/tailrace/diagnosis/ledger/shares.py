@@ -40,8 +40,11 @@ def at_most(worth: Mapping[str, float], left: Left) -> dict[str, float]:
     first, and what comes next seems to remove much."""
     charged = frozenset(name for name, value in worth.items() if value > 0.0)
     as_it_was, none = left(frozenset()), left(charged)
-    removes = {name: max(as_it_was - left(frozenset({name})), left(charged - {name}) - none) for name in charged}
-    return {name: min(worth[name], float(removes[name])) for name in charged}
+    found = {}
+    for name in (name for name in worth if name in charged):  # in their order, which decides between equal shares
+        removes = max(as_it_was - left(frozenset({name})), left(charged - {name}) - none)
+        found[name] = min(worth[name], float(removes))
+    return found
 
 
 def shapley(players: Sequence[str], left: Left) -> dict[str, float]:
