@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from plans import made
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import diagnose
+from tailrace.diagnosis import because, diagnose
 
 Table = dict[str, Any]
 
@@ -92,3 +94,28 @@ def test_what_has_a_cause_keeps_it_beside_a_larger_part_that_is_unknown(tmp_path
         assert {one.place for one in episode.causes if one.verdict == "found"} == {"app1"}
         assert "A smaller part has a cause. Without the stop of app1" in episode.findings[4].sentence
         assert "app2" in (episode.findings[4].missing or "")
+    open_ = sum(row.vlrt for row in found.summary if row.cause == "unknown")
+    assert open_ < found.vlrt
+    assert any(one.what.startswith(f"The cause of the {open_} VLRT requests") for one in found.unknown)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "said"),
+    [
+        (0, ": 150 waited in queues; 1 is not explained"),
+        (
+            20,
+            ": web dropped connection attempts of 20; what was lost was sent again; 130 waited in queues without such "
+            "a loss; 1 is not explained",
+        ),
+    ],
+)
+def test_only_where_packets_were_lost_others_waited_without_such_a_loss(
+    dropped: int, said: str, both: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = Counter({"web": dropped} if dropped else {})
+    groups = because._Groups(dropped=lost, queued=150 - dropped, unexplained=1)
+    monkeypatch.setattr(because, "_groups", lambda _: groups)
+    monkeypatch.setattr(because, "_again", lambda _: "")
+    found = replace(diagnose(both), vlrt=151)
+    assert because.clause(found) == said

@@ -62,9 +62,11 @@ def clause(diagnosis: Diagnosis) -> str:
     lost += [f"{groups.strayed:,} lost packets on the way"] if groups.strayed else []
     lost += [f"{groups.unplaced:,} sent connection attempts that got no answer"] if groups.unplaced else []
     parts = [f"{listing(lost)}; what was lost was sent again{again}"] if lost else []
-    parts += [f"{groups.queued:,} waited in queues without such a loss"] if groups.queued else []
+    waited = "waited in queues without such a loss" if lost else "waited in queues"
+    parts += [f"{groups.queued:,} {waited}"] if groups.queued else []
     parts += [f"{groups.asked_again:,} waited for names whose queries were sent again"] if groups.asked_again else []
-    parts += [f"{groups.unexplained:,} are not explained"] if groups.unexplained else []
+    are = "is" if groups.unexplained == 1 else "are"
+    parts += [f"{groups.unexplained:,} {are} not explained"] if groups.unexplained else []
     return ": " + "; ".join(parts)
 
 

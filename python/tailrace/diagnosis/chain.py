@@ -267,12 +267,17 @@ def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
                 ]
             }
         for datum, concerned in by_datum.items():
-            requests = count(sum(e.vlrt for e in concerned), "VLRT request")
+            requests = count(sum(_not_settled(e, step) for e in concerned), "VLRT request")
             where = "" if len(concerned) == 1 else f" in {len(concerned)} episodes, the first"
             what = f"{_ASKS[step]} of the {requests}{where} sent from {clock(view, concerned[0].begin)}"
             # A datum that settles an earlier step also settles the later ones that need it.
             found.setdefault(datum, Unknown(what, datum))
     return tuple(found.values())
+
+
+def _not_settled(episode: Episode, step: str) -> int:
+    """Return for how many requests of an episode a step is unknown. A smaller part of them may have a cause."""
+    return sum(row.vlrt for row in episode.chains if row.cause == UNKNOWN) if step == "cause" else episode.vlrt
 
 
 def _given_up(view: View, slow: Slow) -> tuple[Unknown, ...]:
