@@ -77,12 +77,12 @@ def simulated(table: Any, run: Path) -> NDArray[Any]:
 
 
 def removals(troubles: tuple[str, ...]) -> list[frozenset[str]]:
-    """What the judge may take away: each trouble, all of them, all but one, and each property of a system."""
-    from tailrace.score import removing
+    """What the judge takes away if every cause was reported."""
+    from tailrace.score import removing, without
 
-    every = frozenset(troubles)
-    wanted = [every, *(frozenset({one}) for one in [*troubles, *removing.SHAPES]), *(every - {one} for one in troubles)]
-    return [gone for gone in dict.fromkeys(wanted) if gone]
+    asked: dict[frozenset[str], int] = {}
+    without.shared_out(1, troubles, set(removing.SHAPES), lambda gone: asked.setdefault(gone, 0))
+    return list(asked)
 
 
 def key(gone: frozenset[str]) -> str:

@@ -214,12 +214,21 @@ def test_surges_are_the_cause_only_if_the_same_requests_would_not_be_slow_evenly
     assert {episode.cause for episode in diagnose(Dataset.open(tmp_path / "run")).episodes} == causes
 
 
-def test_clients_that_wait_for_answers_are_a_burst_if_their_requests_would_not_be_slow_evenly(tmp_path: Path) -> None:
-    """Clients that send after an answer fill a server in surges. Near its limit, an error in one answer moves what they
-    send afterwards, so the replay is a model only if each request is sent when it was recorded."""
+@pytest.fixture(scope="module")
+def closed_surges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Clients that send after an answer fill a server in surges."""
+    folder = tmp_path_factory.mktemp("closed") / "run"
     users = CLOSED | {"clients": 800, "index_of_dispersion": 300.0}
-    _simulated(tmp_path / "run", {"users": users}, stalls=(), duration="40 s")
-    run = Dataset.open(tmp_path / "run")
+    _simulated(folder, {"users": users}, stalls=(), duration="40 s")
+    return folder
+
+
+def test_clients_that_wait_for_answers_are_a_burst_if_their_requests_would_not_be_slow_evenly(
+    closed_surges: Path,
+) -> None:
+    """Near a limit, an error in one answer moves what its client sends afterwards. So some of these replays are models
+    only if each request is sent when it was recorded."""
+    run = Dataset.open(closed_surges)
     found = diagnose(run)
     assert without.vlrt_without(run, ["workload-burst"], vlrt.THRESHOLD_NS) == 0
     assert found.vlrt > 100
@@ -227,10 +236,8 @@ def test_clients_that_wait_for_answers_are_a_burst_if_their_requests_would_not_b
     assert told["workload-burst"] >= 0.9 * found.vlrt
 
 
-def test_the_requests_of_clients_that_wait_get_a_turn_too(tmp_path: Path) -> None:
-    users = CLOSED | {"clients": 800, "index_of_dispersion": 300.0}
-    _simulated(tmp_path / "run", {"users": users}, stalls=(), duration="40 s")
-    columns, found = requests_beyond(tmp_path / "run")
+def test_the_requests_of_clients_that_wait_get_a_turn_too(closed_surges: Path) -> None:
+    columns, found = requests_beyond(closed_surges)
     follows = columns.follows[found.requests] >= 0
     assert follows.sum() > 100
     assert (found.turns[follows] < NEVER).mean() > 0.9

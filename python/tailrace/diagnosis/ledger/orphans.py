@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def joined(recorded: Recorded) -> Recorded:
     """Return the recording with parents for calls of servers that had none, as far as visits lack such calls."""
     parent = recorded.parent.copy()
-    alone = np.flatnonzero((parent < 0) & (recorded.caller >= 0))
+    alone = np.flatnonzero(recorded.orphan)
     for caller, group in np.unique(np.column_stack((recorded.caller[alone], recorded.group[alone])), axis=0).tolist():
         calls = np.flatnonzero((recorded.caller == caller) & (recorded.group == group))
         visits = _with_one_call(recorded, caller, parent[calls])

@@ -187,8 +187,8 @@ def _unserved(recorded: Recorded) -> Mask:
 
 def _orphans(recorded: Recorded) -> Mask:
     """Return which calls of servers have no request, although others with their name have one."""
-    numbers, linked = recorded.names.number, recorded.parent >= 0
-    return np.asarray(~linked & (recorded.caller >= 0) & np.isin(numbers, np.unique(numbers[linked])))
+    numbers = recorded.names.number
+    return np.asarray(recorded.orphan & np.isin(numbers, np.unique(numbers[recorded.parent >= 0])))
 
 
 def seated(recorded: Recorded, held: Mapping[str, Held], blocking: Collection[str]) -> Recorded:

@@ -115,6 +115,11 @@ class Recorded:
     like: Times
     """This is the visit whose steps this one takes, because its own were not recorded, or -1 (`lent`)."""
 
+    @property
+    def orphan(self) -> NDArray[np.bool_]:
+        """Return which visits are calls of a server without a parent."""
+        return np.asarray((self.parent < 0) & (self.caller >= 0))
+
     @cached_property
     def number(self) -> dict[str, int]:
         """Return the number of each server."""
