@@ -9,13 +9,13 @@ from schema import problems
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED
 from tailrace.diagnosis.ledger import account, recorded
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.books import Books
 from tailrace.diagnosis.ledger.extract import Extract
 from tailrace.diagnosis.ledger.losses import Seen
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.experiment import from_table

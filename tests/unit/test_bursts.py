@@ -16,9 +16,10 @@ from plans import made
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
+from tailrace.diagnosis.constants import FEW, STEP_NS
 from tailrace.diagnosis.ledger import bursts, retries, systems
 from tailrace.diagnosis.ledger.recorded import Recorded, record
-from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.experiment import from_table
 from tailrace.score import without
 
@@ -128,7 +129,7 @@ def test_requests_that_make_up_for_missing_ones_are_no_burst(missing: int, found
     counts = np.full(400, 10)
     counts[200 - missing // 10 : 200] = 0
     counts[200] += 150
-    stretches = bursts._stretches(counts, np.full(400, 10.0), bursts.FEWEST)
+    stretches = bursts._stretches(counts, np.full(400, 10.0), FEW)
     beyond_usual = sum(int(counts[begin:end].sum()) - 10 * (end - begin) for begin, end in stretches)
     assert beyond_usual == pytest.approx(found, abs=15)
 
@@ -156,9 +157,9 @@ def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:
     random = np.random.default_rng(1)
     usual = np.sort(random.uniform(0, 30 * S, 6000)).astype(np.int64)
     counts, two = np.bincount(usual // STEP_NS, minlength=3000), np.full(3000, 2.0)
-    assert bursts._stretches(counts, two, bursts.FEWEST) == [], "chance alone"
+    assert bursts._stretches(counts, two, FEW) == [], "chance alone"
     counts[1000] += 200
-    (found,) = bursts._stretches(counts, two, bursts.FEWEST)
+    (found,) = bursts._stretches(counts, two, FEW)
     assert found[0] <= 1000 < found[1]
     batch = np.concatenate((np.arange(20) * 5 * MS, np.full(200, 50 * MS)))
     gone = bursts._without_turn(np.sort(batch), two)

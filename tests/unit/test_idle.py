@@ -17,7 +17,7 @@ from systems import MS, Memory, S, Slow, at, system
 from tailrace import timeline
 from tailrace.diagnosis import Diagnosis, diagnose
 from tailrace.diagnosis.clock import IDLE_NS, REAL, UNDER_WAY_NS, Clock, clock_of
-from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.queues import Stays, every
 from tailrace.report import series
 

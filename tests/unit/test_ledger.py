@@ -16,6 +16,7 @@ from ledgers import charged as shares
 from ledgers import drawn_up
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.ledger import (
     choices,
     groups,
@@ -27,7 +28,7 @@ from tailrace.diagnosis.ledger import (
     waits,
 )
 from tailrace.diagnosis.ledger.shares import at_most, needed, shapley
-from tailrace.diagnosis.ledger.steps import STEP_NS, Steps
+from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.spans import spans
 

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.cause import Explained
-from tailrace.diagnosis.constants import FEW, MOSTLY, NEARLY
+from tailrace.diagnosis.constants import FEW, FINE_NS, MATTERS, MOSTLY, NEARLY
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import UNKNOWN, Accounted, Slowest
 from tailrace.diagnosis.losses import Losses
@@ -27,16 +27,11 @@ from tailrace.diagnosis.queues import Times, every
 from tailrace.diagnosis.spans import Spans, overlap, spans, union, where
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import STEP_NS
 from tailrace.diagnosis.words import duration, listing, share
 
-LONG = 0.25
-"""A queue is long if it is at least a quarter of its maximum."""
 SLOWEST_MAX = 20
 """At most this many requests of an episode are listed one by one. They have the most time that no finding accounts
 for."""
-NAMED = 0.02
-"""A smaller part of the time is not named, because the usual service takes as long."""
 
 
 @dataclass(frozen=True)
@@ -96,20 +91,20 @@ def of_cluster(
 
 
 def _long(view: View, cluster: Cluster, lost: Drops, overflow: Overflow, end: int) -> Spans:
-    """Return when the own queue of a server was longer than usual, or longer than a quarter of its maximum, and held at
+    """Return when the own queue of a server was longer than usual, or longer than half of its maximum, and held at
     least two requests. The servers are those on the way through the origin (without one, through the dropper)."""
     centre = overflow.origin or lost.dropper
     if centre not in view.stays:
         return spans([])
     servers = view.chain_of(centre)
     begin = min([cluster.begin, *(step.rise for step in overflow.wave if step.server in servers)])
-    times = every(begin, end + STEP_NS, STEP_NS)
-    step = int(times[1] - times[0]) if len(times) > 1 else STEP_NS
+    times = every(begin, end + FINE_NS, FINE_NS)
+    step = int(times[1] - times[0]) if len(times) > 1 else FINE_NS
     found = []
     for server in sorted(servers):
         queue = view.own_queue(server, times)
-        quarter = LONG * float(queue.max(initial=0))
-        usual = min(overflow.levels.get(server, quarter), quarter)
+        half = MOSTLY * float(queue.max(initial=0))
+        usual = min(overflow.levels.get(server, half), half)
         found.append(where(times, times + step, queue > max(usual, 1.0)))  # No other request delays one alone.
     return union(found)
 
@@ -165,14 +160,14 @@ def sentence(told: Accounted, vlrt: int, *, unheard: bool = False) -> str:
         (told.transferred_ns, "after the first byte of the response"),
     ]
     whole, rest = told.response_ns, told.unaccounted_ns
-    long = [(ns, what) for ns, what in parts if ns >= NAMED * whole]
+    long = [(ns, what) for ns, what in parts if ns >= MATTERS * whole]
 
     def size(ns: int) -> str:
         return duration(ns) if vlrt == 1 else share(ns / whole)
 
     of = f"Of the {duration(whole)}" if vlrt == 1 else "Of their time"
     said = f"{of}, {listing([f'{size(ns)} passed {what}' for ns, what in long])}" if long else ""
-    if rest < NAMED * whole:
+    if rest < MATTERS * whole:
         return f"{said}."
     if not said:
         return f"Nothing recorded accounts for {size(rest)}{'' if vlrt == 1 else ' of their time'}."

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tailrace.diagnosis.account import NAMED
+from tailrace.diagnosis.constants import MATTERS
 from tailrace.diagnosis.finding import PACKET_LOSS, Accounted, Diagnosis, Episode
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.words import count, duration, listing
@@ -84,7 +84,7 @@ def unexplained(diagnosis: Diagnosis) -> str:
         (longest.queued_ns, "while queues were long"),
         (longest.transferred_ns, f"after the first byte of {its} response"),
     ]
-    long = [(ns, what) for ns, what in parts if ns >= NAMED * longest.response_ns]
+    long = [(ns, what) for ns, what in parts if ns >= MATTERS * longest.response_ns]
     place = _place(accounts)
     where = f"{it} spent the most time in {place}." if place else ""
     if not long:
@@ -93,7 +93,7 @@ def unexplained(diagnosis: Diagnosis) -> str:
     if number > 1:
         whole = f"the {duration(longest.response_ns)} of the longest"
     said = f"Of {whole}, {listing([f'{duration(ns)} passed {what}' for ns, what in long])}"
-    if longest.unaccounted_ns < NAMED * longest.response_ns:
+    if longest.unaccounted_ns < MATTERS * longest.response_ns:
         return f"{said}."
     rest = f"{said}; nothing recorded accounts for the other {duration(longest.unaccounted_ns)}."
     return f"{rest} {where[:1].upper()}{where[1:]}".rstrip()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailrace.diagnosis import settle, tasks
-from tailrace.diagnosis.constants import ERROR
+from tailrace.diagnosis.constants import ACTS, ALIKE, STEP_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Finding, Number, Verdict
 from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, Replayed, Share, is_told, taken_away
@@ -23,15 +23,11 @@ from tailrace.diagnosis.ledger.losses import Cause as Line
 from tailrace.diagnosis.ledger.losses.holding import COMPUTES
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.ledger.reproduced import REPRODUCED
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster
 from tailrace.diagnosis.words import count, duration, listing
-
-ACTS = 0.01
-"""In a step in which a line takes less than this share, it does not act."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ def by_cause(total: int, verdict: Replayed) -> Counter[Acted]:
     wanted = {_acted(one): one.vlrt / verdict.recorded * total for all_ in known for one in at_servers(all_, verdict)}
     rest = max(total - sum(wanted.values()), 0.0)
     # A rest this small is within the error of the replay.
-    wanted = wanted if rest < ERROR * total and wanted else wanted | {(UNKNOWN, None): rest}
+    wanted = wanted if rest < ALIKE * total and wanted else wanted | {(UNKNOWN, None): rest}
     whole = sum(wanted.values())
     wanted = (
         {each: number / whole * total for each, number in wanted.items()} if whole > 0 else {(UNKNOWN, None): total}
@@ -151,7 +147,7 @@ def _found(
     made_worse = {one.cause for one in verdict.worse} - {one.cause for one in shares}
     worse = [one.sentence for one in evidence if one.cause in made_worse]
     sentence += f" It was worse because of others. {' '.join(worse)}" if worse else ""
-    if verdict.alone >= ERROR * verdict.recorded:
+    if verdict.alone >= ALIKE * verdict.recorded:
         sentence += f" Of these requests, {verdict.alone:,} held the places and took that long without a wait."
     begin = first.begin if first.begin is not None else stall.begin if stall is not None else None
     end = first.end if first.end is not None else stall.end if stall is not None else None

@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import account, answer, cause, ledger, millibottleneck, settle, timers, unanswered, vlrt
-from tailrace.diagnosis.account import NAMED, Account
+from tailrace.diagnosis.account import Account
 from tailrace.diagnosis.cause import Explained
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import ALIKE, FINE_NS, MATTERS, MOSTLY, RARE
 from tailrace.diagnosis.drops import STRAYED, UNPLACED, Drops
 from tailrace.diagnosis.finding import (
     PACKET_LOSS,
@@ -33,7 +33,6 @@ from tailrace.diagnosis.overflow import judge
 from tailrace.diagnosis.queues import Times, every
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
-from tailrace.diagnosis.waiting import STEP_NS
 from tailrace.diagnosis.words import clock, count, duration
 
 
@@ -168,7 +167,7 @@ def _cause_unknown(view: View, episode: Episode, told: Accounted) -> Finding:
     if told.transferred_ns >= MOSTLY * told.response_ns:
         sentence = "The cause is unknown: most of the time passed after the first byte of the response."
         missing = "a capture at the clients, which shows whether they or the network took the response so slowly"
-    elif told.lost_ns + told.queued_ns >= NAMED * told.response_ns:
+    elif told.lost_ns + told.queued_ns >= MATTERS * told.response_ns:
         sentence = "The cause is unknown: lost packets and queues account for less than half of the time."
     elif not view.stays:
         sentence = "The cause is unknown: no lost packet accounts for the time, and no queue was recorded."
@@ -245,7 +244,7 @@ def _ranked(rows: Counter[Chain]) -> tuple[SummaryRow, ...]:
 
 
 def _times(episode: Episode) -> Times:
-    return every(episode.begin, episode.end + 1, STEP_NS)
+    return every(episode.begin, episode.end + 1, FINE_NS)
 
 
 def _unknown(view: View, episodes: tuple[Episode, ...]) -> tuple[Unknown, ...]:
@@ -285,10 +284,11 @@ def _given_up(view: View, slow: Slow) -> tuple[Unknown, ...]:
     waited = view.requests.filter("given_up", pl.col("response_ns") < slow.threshold_ns)["response_ns"]
     if waited.is_empty():
         return ()
-    least = int(waited.quantile(0.05) or 0)
+    least = int(waited.quantile(RARE) or 0)
     many = count(len(waited), "request")
     what = f"How long {many} would have taken that clients gave up after {duration(least)} or more"
-    datum = f"nothing in this recording; with --threshold '{duration(least * 19 // 20)}' they count as very long"
+    below = duration(round(least * (1.0 - ALIKE)))
+    datum = f"nothing in this recording; with --threshold '{below}' they count as very long"
     return (Unknown(what, datum),)
 
 

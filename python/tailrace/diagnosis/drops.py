@@ -24,12 +24,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import REPEATED_NS
+from tailrace.diagnosis.constants import ALIKE, LEAST_LIMIT, MOSTLY, NEARLY, REPEATED_NS
 from tailrace.diagnosis.crowds import Crowd, crowd
 from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.losses import NOWHERE, Losses
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.vlrt import SCHEDULES, Cluster, Slow
+from tailrace.diagnosis.vlrt import SCHEDULES, Cluster, Slow, near
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import SECOND
 
@@ -325,11 +325,11 @@ def _indirect(view: View, slow: Slow, cluster: Cluster) -> Drops:
     for name, times in SCHEDULES.items():
         at = np.zeros(len(response), dtype=bool)
         for time in times:
-            at |= (response >= time * 0.98) & (response <= time * 1.15)
+            at |= near(response, time)
         # The response times must have the schedule's shape. Nearly all lie at its times, and none lies just below the
-        # first one. The 15 % window alone would hold 15 % of a smooth tail.
-        below = int(np.count_nonzero((response > times[0] * 0.5) & (response < times[0] * 0.95)))
-        if times[0] >= SECOND and at.mean() >= 0.9 and below == 0 and len(response) >= 5:
+        # first one. The window alone would hold 15 % of a smooth tail.
+        below = int(np.count_nonzero((response > times[0] * MOSTLY) & (response < times[0] * (1.0 - ALIKE))))
+        if times[0] >= SECOND and at.mean() >= NEARLY and below == 0 and len(response) >= LEAST_LIMIT:
             return _clustered(view, cluster, name, int(at.sum()))
     missing = "a packet capture, which shows repeated connection attempts, or listen_drops samples"
     sentence = "Nothing recorded shows or excludes lost packets, and the response times fit no retransmission schedule."

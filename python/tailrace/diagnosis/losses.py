@@ -15,17 +15,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import unheard
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import ALIKE, MOSTLY
 from tailrace.diagnosis.spans import overlap, union
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
 
 NOWHERE = ""
 """This is the server of a request that lost nothing, or nothing that explains it."""
-LEAST_PART = 4
-"""A loss may explain a request if it took at least a quarter of the request's time. It may also explain the request if
-it alone would have made the request very long. The rest may have passed in the queue that made the server lose packets;
-`account` judges both together."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ def find(view: View, slow: Slow) -> Losses:
     entry = rows["server"].cast(pl.String).to_numpy().astype(np.str_)
     attempts, data = rows["drops"].to_numpy() > 0, rows["data_drops"].to_numpy() > 0
     cost = _own_cost(view, rows)
-    own = (attempts | data) & ((cost * LEAST_PART >= response) | (cost >= slow.threshold_ns))
+    own = (attempts | data) & ((cost >= MOSTLY * response) | (cost >= slow.threshold_ns))
     server = np.where(own, entry, NOWHERE).astype(object)
     sent, unanswered = rows["sent"].to_numpy().copy(), attempts.copy()
     # Of several visits that lost packets, the one that lost the most time made the request slow.
@@ -61,11 +57,9 @@ def find(view: View, slow: Slow) -> Losses:
     joined = rows.select("request").join(deeper, on="request", how="left", maintain_order="left")
     columns = (joined[name].to_list() for name in ("server", "cost", "sent", "unanswered"))
     for i, (name, lost, first, silent) in enumerate(zip(*columns, strict=True)):
-        # It must take most of the time if the request also lost a packet at its entry.
-        least = MOSTLY * response[i] if own[i] else response[i] / LEAST_PART
         if name is not None and (not own[i] or name != entry[i]):
             cost[i] = max(cost[i], min(lost, response[i]))
-            if lost >= least:
+            if lost >= MOSTLY * response[i]:
                 server[i], sent[i], unanswered[i] = name, first, silent
     found = Losses(server, sent, cost, unanswered, *np.zeros((2, len(rows)), dtype=bool))
     _unheard(view, rows, found)
@@ -137,7 +131,7 @@ def _unlinked(view: View, rows: pl.DataFrame, found: Losses) -> None:
     columns = ("server", "sent", "departure", "cost", "unanswered")
     for server, first, departure, cost, unanswered in lossy.select(columns).iter_rows():
         out = np.maximum(sent - first, 0) + np.maximum(departure - end, 0)
-        fits = np.flatnonzero(open_ & (out * 20 <= cost) & (cost * LEAST_PART >= end - sent))
+        fits = np.flatnonzero(open_ & (out <= ALIKE * cost) & (cost >= MOSTLY * (end - sent)))
         if len(fits):
             best = int(fits[np.argmin((end - sent + out)[fits])])
             found.server[best], found.sent[best], found.unanswered[best], open_[best] = server, first, unanswered, False

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import sampling, settle
-from tailrace.diagnosis.constants import ERROR, MANY, NEARLY
+from tailrace.diagnosis.constants import ALIKE, FINE_NS, MANY, NEARLY, SEVERAL
 from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times, every
 from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
-from tailrace.diagnosis.waiting import COLLAPSED, STEP_NS, per_second
+from tailrace.diagnosis.waiting import COLLAPSED, per_second
 from tailrace.diagnosis.words import clock, duration, listing, rate, share
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import SECOND
 
 RESOURCES = ("cpu_busy", "cpu_iowait", "cpu_steal", "cpu_throttled", "disk_busy")
 """These metrics show which resource a server lacked."""
@@ -134,7 +134,7 @@ def _interval(view: View, origin: str, rise: Rise, usual: float, lasting: bool) 
     last = _run_of(share_of_usual)
     if last is not None and (edges[last + 1] - rise.begin) * 2 >= min(rise.peak_at - rise.begin, SECOND):
         return "collapse", _edge(view, origin, int(edges[last]), step, usual)
-    times: Times = every(rise.begin, rise.end + 1, STEP_NS)
+    times: Times = every(rise.begin, rise.end + 1, FINE_NS)
     waiting = (view.asked(origin) if len(view.sent) else view.stays[origin]).queue(times)
     peak = int(times[int(np.argmax(waiting))]) if len(times) else rise.end
     return "overload", max(peak, _half_served(view, origin, rise), rise.begin + view.window_ns)
@@ -142,7 +142,7 @@ def _interval(view: View, origin: str, rise: Rise, usual: float, lasting: bool) 
 
 def _half_served(view: View, origin: str, rise: Rise) -> int:
     """Return when half of the origin's own queue at its peak is served: a burst lasts longer than its arrivals."""
-    times: Times = every(rise.peak_at, rise.end + 1, STEP_NS)
+    times: Times = every(rise.peak_at, rise.end + 1, FINE_NS)
     served = np.flatnonzero(view.own_queue(origin, times) * 2 <= rise.peak)
     return int(times[int(served[0])]) if len(served) else rise.peak_at
 
@@ -165,7 +165,7 @@ def _run_of(share_of_usual: NDArray[np.float64]) -> int | None:
 
 def _edge(view: View, origin: str, last: int, step: int, usual: float) -> int:
     """Return the refined end of the last slow step: the moment in the following two steps when answers resume."""
-    fine = max(step // 10, 5 * MILLISECOND)
+    fine = max(step // 10, FINE_NS)
     edges = np.arange(last, last + 2 * step + fine, fine, dtype=np.int64)
     answers = np.convolve(view.stays[origin].departed(edges), np.ones(3) / 3, mode="same")
     resumed = np.flatnonzero(answers >= NEARLY * usual * fine / SECOND)
@@ -197,7 +197,7 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
     # The kernel renews a quota every 100 ms: with samples of 50 ms, every other sample shows nothing.
     inside = (series.mean(begin, end) if metric == "cpu_throttled" else series.median(begin, end)) or 0.0
     if metric != "cpu_busy":
-        full = inside >= LIMITS[metric] and inside >= 3 * (usual or 0.0)
+        full = inside >= LIMITS[metric] and inside >= SEVERAL * (usual or 0.0)
         why = f"{_SAYS[metric]} {share(inside)} of the time{usually}"
         return Resource(metric, inside, usual, full, why)
     if inside >= AT_WORK * series.capacity:
@@ -206,7 +206,7 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
         # The median of two samples is their mean, but in one of them the server may still have run, or run again.
         values = series.during(begin, end)
         least = float(values.min()) if len(values) == 2 else inside
-        if least <= ERROR * usual:
+        if least <= ALIKE * usual:
             why = f"no CPU used ({share(least)}, usually {share(usual)}) while its queue was long"
             return Resource("frozen", inside, usual, True, why)
         if inside <= COLLAPSED * usual:

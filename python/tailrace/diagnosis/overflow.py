@@ -23,20 +23,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import lasting, sampling, settle
-from tailrace.diagnosis.constants import LONG_NS, MOMENTS, MOSTLY, SHORTEST_NS
+from tailrace.diagnosis.constants import ALIKE, FINE_NS, LONG_NS, LOOKBACK_NS, MOMENTS, MOSTLY, SHORTEST_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.lasting import Lasting
 from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, THRESHOLD_NS, Cluster, Slow
-from tailrace.diagnosis.waiting import STEP_NS, Level, Usual, onset, sent_to, waited_for
+from tailrace.diagnosis.waiting import Level, Usual, onset, sent_to, waited_for
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import SECOND
 
-LOOKBACK_NS = 3 * SECOND
-"""A queue may have begun to rise this long before the first VLRT request. If a queue was up already at the beginning of
-this time, it is doubled until none was, or until it is as long as the longest schedule of `vlrt.SCHEDULES`."""
 FOLLOWED = 64
 """The queues of at most this many servers are followed around a group of requests. Systems of the papers have up to
 30."""
@@ -175,7 +172,7 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding 
         return None
     if (cluster.end - view.begin) * 2 > view.end - view.begin:
         return None
-    came = int(np.searchsorted(view.stays[lost.dropper].arrivals, lost.first + STEP_NS, "right"))
+    came = int(np.searchsorted(view.stays[lost.dropper].arrivals, lost.first + FINE_NS, "right"))
     before = count(came, "request") if came else "no request"
     sentence = (
         f"The overload was there when the recording began: {lost.dropper} dropped packets from "
@@ -193,7 +190,7 @@ def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followe
     back = LOOKBACK_NS
     while True:
         begin = max(cluster.begin - back, view.begin)
-        step = max(STEP_NS, (until - begin) // 20_000)
+        step = max(FINE_NS, (until - begin) // 20_000)
         times = np.arange(begin, until + SECOND, step, dtype=np.int64)
         near = _near(view, cluster, lost, begin, until + SECOND)
         queues = {server: view.own_queue(server, times) for server in near}
@@ -378,11 +375,11 @@ def _at_once(view: View, known: Usual, server: str, time: int) -> bool:
     """Return whether most of the queue had arrived within `SHORTEST_NS` when it overflowed by a packet sent at `time`.
     A packet sent together with it takes up to a step to arrive. Where no more requests arrived than usual, a short
     queue filled because no request left it. Requests that were lost before and sent again count as arrivals."""
-    times = np.array([time - SHORTEST_NS, time, time + STEP_NS])
+    times = np.array([time - SHORTEST_NS, time, time + FINE_NS])
     before, then, soon = view.stays[server].queue(times).tolist()
     came = sum(int(one.arrived(times[[0, 2]])[0]) for one in sent_to(view, server))
     came = max(came, int(view.stays[server].arrived(times[[0, 2]])[0]))
-    return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (SHORTEST_NS + STEP_NS) / SECOND)
+    return bool(before * 2 < max(then, soon)) and is_more(came, known.sent[server] * (SHORTEST_NS + FINE_NS) / SECOND)
 
 
 def _stays_up(part: _Followed, server: str, rise: Rise, until: int) -> float:
@@ -435,7 +432,7 @@ def limit_of(view: View, server: str, queue: Times, held: dict[str, int]) -> tup
         return known.workers + backlog + 1, "topology" if known.backlog is not None else "samples"
     # A plateau seen elsewhere is not a limit of a queue that did not reach it or that passed it.
     limit = held.get(server)
-    reached = limit is not None and held_from(limit) <= int(queue.max(initial=0)) <= limit * 1.03 + 1
+    reached = limit is not None and held_from(limit) <= int(queue.max(initial=0)) <= limit * (1.0 + ALIKE) + 1
     return (limit, "plateau") if reached else (None, "unknown")
 
 

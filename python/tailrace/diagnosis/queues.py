@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import SIGMAS, WINDOW_NS
+from tailrace.diagnosis.constants import ALIKE, FEW, LEAST_LIMIT, SIGMAS, WINDOW_NS
 from tailrace.diagnosis.spans import Spans
 
 Times = NDArray[np.int64]
@@ -26,8 +26,6 @@ Lengths = NDArray[np.int64] | NDArray[np.float64]
 
 STEPS_MOST = 4_000_000
 """One array has at most this many steps (32 MB): eleven hours at 10 ms. For a longer time, the steps are wider."""
-LEAST_LIMIT = 5
-"""Below five, a difference of one shows nothing about a limit."""
 
 
 class Moves(Protocol):
@@ -165,23 +163,23 @@ def is_more(came: int, expected: float) -> bool:
 
 
 def held_from(limit: float) -> float:
-    """Return how many are inside, at least, while a limit is reached. This is 3 % and one less than the limit, because
-    so many places may be free for a moment after each departure."""
-    return limit * 0.97 - 1
+    """Return how many are inside, at least, while a limit is reached. This is a twentieth and one less than the limit,
+    because so many places may be free for a moment after each departure."""
+    return limit * (1.0 - ALIKE) - 1
 
 
 def plateau(queue: Times) -> int | None:
-    """Return the limit that held a queue. It is the peak, if the queue stayed within 3 % of it for a fifth of the
-    stretch or more.
+    """Return the limit that held a queue. It is the peak, if the queue stayed within a twentieth of it for a fifth of
+    the stretch or more.
 
-    A queue that grows and drains without a limit passes its peak (a triangle spends 6 % of its time in the top 3 %). A
-    queue that is held at a limit stays there.
+    A queue that grows and drains without a limit passes its peak (a triangle spends a twentieth of its time in the
+    highest twentieth). A queue that is held at a limit stays there.
     """
     if len(queue) == 0:
         return None
     peak = int(queue.max())
     held = queue >= held_from(peak)
-    return peak if peak >= LEAST_LIMIT and held.sum() >= 0.2 * len(queue) and held.sum() >= 10 else None
+    return peak if peak >= LEAST_LIMIT and held.sum() >= 0.2 * len(queue) and held.sum() >= FEW else None
 
 
 def levels(stays: Lengths) -> tuple[float, float]:

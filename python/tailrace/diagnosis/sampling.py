@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from statistics import NormalDist
 
+from tailrace.diagnosis.constants import RARE
 from tailrace.diagnosis.finding import PushBack
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import listing
 
-_NORMAL_95 = 1.96
-"""The half width of the 95 % interval of a normal distribution, in standard errors."""
+_NORMAL_95 = NormalDist().inv_cdf(1.0 - RARE / 2)
+"""It is half the width of the 95 % interval of a normal distribution, in standard errors: 1.96."""
 
 
 def estimate(view: View, server: str, kept: int) -> int:

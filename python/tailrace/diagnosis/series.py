@@ -8,26 +8,26 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import REPEATED_NS
+from tailrace.diagnosis.constants import HARDLY_ANY, MOSTLY, NEARLY, REPEATED_NS
 from tailrace.diagnosis.spans import Spans, overlap
 
-AT_WORK = 0.9
+AT_WORK = NEARLY
 """From this utilisation on, a CPU works as fast as it can: samples jitter by up to a tenth."""
 
-TAKEN = 0.1
+TAKEN = HARDLY_ANY
 """If a tenth of the time is taken away, a server at 70 % of its CPU has too little left for an additional burst. Less
 than that is taken with every small write, and the service demands of the few visits that share a step vary by as
 much."""
 
 
 LIMITS: dict[str, float] = {
-    "cpu_iowait": 0.5,
+    "cpu_iowait": MOSTLY,
     "cpu_steal": TAKEN,
     "cpu_throttled": TAKEN,
-    "disk_busy": 0.9,
-    "psi_io": 0.5,
-    "psi_cpu": 0.5,
-    "psi_memory": 0.5,
+    "disk_busy": NEARLY,
+    "psi_io": MOSTLY,
+    "psi_cpu": MOSTLY,
+    "psi_memory": MOSTLY,
 }
 """A resource is saturated from these shares on. Waiting for I/O and pressure must last for most of the time (the
 flushes in the papers read 100 %), a disk must be busy nearly always, and a tenth of the CPU time must be taken away.

@@ -11,16 +11,12 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, HARDLY_ANY, MOSTLY, SEVERAL
+from tailrace.diagnosis.constants import ALIKE, APART, HARDLY_ANY, MOSTLY, SEVERAL
 from tailrace.diagnosis.finding import Constant
 from tailrace.diagnosis.losses import Losses
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, Slow
-
-APART = 1.25
-"""The band must be far from the rest. Only few other requests may lie between the band and 1.25 times as much, or
-between the band and 1.25 times as little."""
 
 
 def find(view: View, slow: Slow, packets: Losses, first_byte: Times) -> tuple[Constant, ...]:
@@ -62,6 +58,7 @@ def _densest(response: NDArray[np.int64]) -> tuple[int, int]:
 
 
 def _is_a_band(band: NDArray[np.int64], every: NDArray[np.int64]) -> bool:
+    """Return whether the band is apart from the rest: hardly any other request lies around it."""
     low, high = int(band[0]), int(band[-1])
     edges = np.searchsorted(every, (low / APART, low)), np.searchsorted(every, (high, high * APART), "right")
     return sum(int(after - before) for before, after in edges) <= HARDLY_ANY * len(band)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import FEW, MANY, NEARLY, QUICK
+from tailrace.diagnosis.constants import ALIKE, APART, FEW, HARDLY_ANY, LEAST_LIMIT, MANY, NEARLY, QUICK, SEVERAL
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, length, spans, without
@@ -23,7 +23,7 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
 
-THRESHOLD_NS = 950 * MILLISECOND
+THRESHOLD_NS = round((1.0 - ALIKE) * SECOND)
 """This is 1 s, the shortest wait for a repeated SYN (RFC 6298), less 5 %. The 5 % have three reasons. Timers fire up to
 a tick early (10 ms at HZ=100). Stamps are taken on either side of a queue. A mode must not be cut in half."""
 
@@ -175,9 +175,9 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     before = ordered[ordered < THRESHOLD_NS // 2]
     steps = np.concatenate((before[-1:], near))
     ratio = steps[1:] / np.maximum(steps[:-1], 1)
-    # A gap is empty over a factor of at least 1.25. A fifth of the slow requests lie beyond it, because a single
+    # A gap is empty over a factor of `APART`. A fifth of the slow requests lie beyond it, because a single
     # outlier is no mode.
-    wide = np.flatnonzero(ratio >= 1.25)
+    wide = np.flatnonzero(ratio >= APART)
     gaps = [(int(steps[i]), int(steps[i + 1])) for i in wide[np.argsort(-ratio[wide])].tolist()]
     for low, high in gaps:
         if low < THRESHOLD_NS <= high:
@@ -185,7 +185,7 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     highest = np.inf if QUICK * float(np.median(ordered)) > THRESHOLD_NS else THRESHOLD_NS
     for low, high in (gap for gap in gaps if gap[1] <= highest):
         beyond = len(ordered) - int(np.searchsorted(ordered, high))
-        if beyond >= max(5, slow // 5) and low > THRESHOLD_NS // 2:
+        if beyond >= max(LEAST_LIMIT, slow // 5) and low > THRESHOLD_NS // 2:
             middle = int((low * high) ** 0.5)
             return middle, f"the gap between the modes, {duration(low)} to {duration(high)}"
     return THRESHOLD_NS, f"{usual}; there is no gap between modes near it"
@@ -237,7 +237,7 @@ def _is_echo(returns: NDArray[np.int64], first: Cluster, later: Cluster) -> bool
     sent, accepted = returns[:, 0], returns[:, 1]
     of_first = (sent >= first.begin - GAP_NS) & (sent <= first.end + GAP_NS)
     back = of_first & (accepted >= later.begin - GAP_NS) & (accepted <= later.end + GAP_NS)
-    return int(back.sum()) >= max(later.vlrt, 3)
+    return int(back.sum()) >= max(later.vlrt, SEVERAL)
 
 
 def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Spans:
@@ -252,7 +252,7 @@ def _calm(view: View, slow: pl.DataFrame, clusters: tuple[Cluster, ...]) -> Span
     lives = [(c.begin, min(int(ends[c.rows].max()), c.end + LONGEST_NS)) for c in clusters]
     for margin in (2 * SECOND, SECOND, GAP_NS, GAP_NS // 5):
         calm = without(whole, spans([(a - margin, b + margin) for a, b in lives]))
-        if length(calm) * 10 >= length(whole):
+        if length(calm) >= HARDLY_ANY * length(whole):
             return calm
     return calm if length(calm) >= SECOND else whole
 
@@ -284,7 +284,7 @@ def find_modes(edges: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Mod
             del peaks[i if left < right else i + 1], valleys[i]
             i = max(i - 1, 0)
     bounds = [0, *valleys, len(counts)] if peaks else []
-    least = max(5, int(counts.sum()) // 10_000)
+    least = max(LEAST_LIMIT, int(counts.sum()) // 10_000)
     sizes = [int(counts[a:b].sum()) for a, b in pairwise(bounds)]
     return tuple(
         Mode(int(edges[peak] + edges[peak + 1]) // 2, size, None, None)
@@ -300,7 +300,7 @@ def direct_waits(slow: pl.DataFrame) -> dict[int, int]:
         slow.filter((pl.col("drops") > 0) & pl.col("connected").is_not_null())
         .group_by("drops")
         .agg(((pl.col("connected") - pl.col("sent")).median()).alias("wait"), pl.len())
-        .filter(pl.col("len") >= 3)
+        .filter(pl.col("len") >= SEVERAL)
     )
     return {int(drops): int(wait) for drops, wait, _ in rows.iter_rows()}
 
@@ -321,10 +321,11 @@ def infer_schedules(waits: dict[int, int], modes: tuple[int, ...]) -> tuple[str,
     return tuple(name for name, score in scores.items() if score == best > 0) if waits or modes else ()
 
 
-def near(response: int, retransmission: int) -> bool:
-    """Return whether a response time can be a retransmission time plus a usual response: 2 % early to 15 % late. Timers
+def near(response: NDArray[np.int64] | int, retransmission: int) -> NDArray[np.bool_]:
+    """Return whether response times can be a retransmission time plus a usual response: 2 % early to 15 % late. Timers
     are late by a tick. A repeated request also often queues behind the others that are repeated with it."""
-    return -0.02 * retransmission <= response - retransmission <= 0.15 * retransmission
+    late = np.asarray(response) / retransmission - 1.0
+    return (late >= -0.02) & (late <= 0.15)
 
 
 def _at_schedule(mode: Mode, schedules: tuple[str, ...], waits: dict[int, int]) -> Mode:

@@ -14,21 +14,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from tailrace.diagnosis.constants import MANY, WINDOW_NS
-from tailrace.diagnosis.queues import LEAST_LIMIT, Rise, Stays, Times, grid, held_from, levels
+from tailrace.diagnosis.constants import FINE_NS, LEAST_LIMIT, MANY, WINDOW_NS
+from tailrace.diagnosis.queues import Rise, Stays, Times, grid, held_from, levels
 from tailrace.diagnosis.series import TAKEN
 from tailrace.diagnosis.spans import length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow
-from tailrace.units import MILLISECOND, SECOND
+from tailrace.units import SECOND
 
 T = TypeVar("T")
+
 COLLAPSED = 0.7
 """A server with a queue answers at its full speed, which is faster than usual. If it answers less than 70 % of the
 usual, it was held up. At 20 answers a step, chance alone goes this low in one step of eleven, so several steps are
 needed."""
-STEP_NS = 5 * MILLISECOND
-"""Queues are followed at this step. The waves of `lightning` figure 6 take tens of milliseconds per server."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class _Asked(dict[str, T]):
 
 
 def usual(view: View, slow: Slow) -> Usual:
-    calm = grid(slow.calm, max(view.window_ns // 5, STEP_NS))
+    calm = grid(slow.calm, max(view.window_ns // 5, FINE_NS))
     return Usual(
         _Asked(lambda server: Level(*levels(view.own_queue(server, calm)))),
         _Asked(lambda caller: Level(*levels(_behind(view, caller, calm)))),
@@ -99,7 +98,7 @@ def _most(view: View, caller: str) -> int:
         known = view.topology.server(caller)
         held = known.workers if known is not None and known.kind == "sync" else None
         return min(sum(sizes[callee] for callee in callees), held or sys.maxsize)
-    whole = grid(spans([(view.begin, view.end)]), max(view.window_ns // 5, STEP_NS))
+    whole = grid(spans([(view.begin, view.end)]), max(view.window_ns // 5, FINE_NS))
     return int(_behind(view, caller, whole).max(initial=0))
 
 
@@ -112,7 +111,7 @@ def per_second(times: Times, slow: Slow) -> float:
 def onset(known: Usual, server: str, rise: Rise) -> Times:
     """Return the first moments of a rise, which are long enough to show how fast the server's calls are answered."""
     least = int(MANY / max(known.answered[server], 1e-9) * SECOND)
-    return np.arange(rise.begin, rise.begin + WINDOW_NS + min(least, SECOND) + STEP_NS, STEP_NS, dtype=np.int64)
+    return np.arange(rise.begin, rise.begin + WINDOW_NS + min(least, SECOND) + FINE_NS, FINE_NS, dtype=np.int64)
 
 
 def waited_for(view: View, known: Usual, server: str, times: Times) -> list[str]:

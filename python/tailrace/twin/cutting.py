@@ -19,8 +19,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, overlap, spans, union, where
 from tailrace.diagnosis.unanswered import HOW

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tailrace.diagnosis.constants import LEAST_LIMIT
 from tailrace.diagnosis.ledger.workers import lost_at, workers_of
-from tailrace.diagnosis.queues import LEAST_LIMIT
 from tailrace.diagnosis.view import View
 from tailrace.topology import Server
 from tailrace.twin.slots import Slots

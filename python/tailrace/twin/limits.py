@@ -11,10 +11,11 @@ from typing import Any, get_args
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.constants import LEAST_LIMIT
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.limits import calls
 from tailrace.diagnosis.ledger.workers import lost_at
-from tailrace.diagnosis.queues import LEAST_LIMIT, NOBODY, Stays, plateau
+from tailrace.diagnosis.queues import NOBODY, Stays, plateau
 from tailrace.diagnosis.view import View
 from tailrace.experiment.model import SYN_SCHEDULES
 from tailrace.experiment.tiers import Policy

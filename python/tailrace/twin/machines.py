@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.neighbour import CAUSE as NEIGHBOUR
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.view import View
 from tailrace.twin.cpu import in_cpus, own_use

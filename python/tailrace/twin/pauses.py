@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.account import Account, remeasured
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.losses.places import CAUSE as HOLDING
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.twin.cpu import COARSEST_NS, in_cpus, own_use
 from tailrace.units import MILLISECOND

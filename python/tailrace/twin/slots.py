@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.queues import LEAST_LIMIT
+from tailrace.diagnosis.constants import LEAST_LIMIT
 from tailrace.diagnosis.view import View
 from tailrace.twin.demands import Demands
 from tailrace.units import MILLISECOND

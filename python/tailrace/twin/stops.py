@@ -13,11 +13,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import LEAST_LIMIT, STEP_NS
 from tailrace.diagnosis.ledger.account import Line
 from tailrace.diagnosis.ledger.losses import Seen, clock, flush, neighbour, overhead, own_work, writeback
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.ledger.workers import lost_at
-from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
+from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import where
 from tailrace.experiment.losses import STANDS_STILL
 

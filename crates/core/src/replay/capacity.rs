@@ -20,6 +20,8 @@ struct Span {
     begin: u32,
     end: u32,
     group: u32,
+    /// When the part came: jobs that are served in turn keep a core at work before the one that leaves next came.
+    came: u32,
 }
 
 /// The usual service demand of the parts of a group.
@@ -83,6 +85,7 @@ impl Capacity {
                 begin: find(begin),
                 end: find(p.end),
                 group: p.group,
+                came: find(p.begin),
             })
             .collect();
         Capacity {
@@ -177,18 +180,29 @@ impl Capacity {
 
     /// One update of the capacities. A step without jobs keeps its capacity.
     /// `busy` is the work in each step.
-    fn improve(&self, capacity: &mut [f64], busy: &[f64], needs: &[Need], room: &mut Room) {
+    /// `since` is what each part attained since it came.
+    fn improve(
+        &self,
+        capacity: &mut [f64],
+        busy: &[f64],
+        needs: &[Need],
+        since: &[f64],
+        room: &mut Room,
+    ) {
         self.sum_up(capacity, &mut room.attained);
         room.changes.clear();
         room.changes.resize(self.pieces.len() + 1, 0.0);
-        for span in &self.spans {
+        for (span, since) in self.spans.iter().zip(since) {
             let (begin, end) = (span.begin as usize, span.end as usize);
             let work = (room.attained[end] - room.attained[begin]).max(0.0);
             let need = needs[span.group as usize].mean;
-            let ratio = if need.is_nan() {
-                1.0
-            } else {
+            let ratio = if !need.is_nan() {
                 (need / work.max(1.0)).min(PULL)
+            } else if span.came > span.begin {
+                // A part whose need is unknown needs no more than what it attained.
+                (since / work.max(1.0)).min(1.0)
+            } else {
+                1.0
             };
             room.changes[begin] += ratio;
             room.changes[end] -= ratio;
@@ -219,9 +233,12 @@ impl Capacity {
         rounds: u32,
     ) -> Vec<f64> {
         let needs = self.needs(&self.works(prior), calm, groups, least);
+        let sum = self.sums(prior);
+        let attained = |span: &Span| sum[span.end as usize] - sum[span.came as usize];
+        let since: Vec<f64> = self.spans.iter().map(attained).collect();
         let (mut capacity, mut room) = (prior.to_vec(), Room::default());
         let busy = self.busy(prior.len());
-        (0..rounds).for_each(|_| self.improve(&mut capacity, &busy, &needs, &mut room));
+        (0..rounds).for_each(|_| self.improve(&mut capacity, &busy, &needs, &since, &mut room));
         capacity
     }
 

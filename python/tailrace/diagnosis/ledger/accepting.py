@@ -17,15 +17,15 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import HARDLY_ANY, LEAST_LIMIT
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.reproduced import TOLERATED, is_reproduced
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.ledger.workers import lost_at
-from tailrace.diagnosis.queues import LEAST_LIMIT
 
-STARVES = 0.25
-"""An acceptor that starves accepts nothing while its server has less than a quarter of its speed: a stall rarely leaves
-more than a tenth."""
+STARVES = HARDLY_ANY
+"""An acceptor that starves accepts nothing while its server has less than a tenth of its speed: a stall rarely leaves
+more."""
 SLICES_NS = (10_000, 30_000, 100_000, 300_000)
 """So long each thread can run before the acceptor's next turn: between the cost of a switch of threads and the work of
 a short request. Longer ones give the same results as the last, because short requests end before."""

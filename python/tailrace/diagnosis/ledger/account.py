@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tailrace._core import Replay
 from tailrace.diagnosis import settle, tasks
-from tailrace.diagnosis.constants import EXPECTED, MOSTLY, SHORTEST_NS, SIGMAS, WINDOW_NS
+from tailrace.diagnosis.constants import ACTS, EXPECTED, MOSTLY, SHORTEST_NS, SIGMAS, STEP_NS, WINDOW_NS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation
 from tailrace.diagnosis.ledger.losses import (
@@ -39,7 +39,7 @@ from tailrace.diagnosis.ledger.losses import (
 from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.policies import Routes
 from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
 from tailrace.diagnosis.spans import overlap, spans, where
@@ -250,7 +250,7 @@ def _charge(account: Account, number: int, losses: dict[Line, Loss], at_work: ND
     wanted: dict[Line, Shares] = {}
     for line, loss in losses.items():
         took = np.zeros(len(left))
-        for first, last in _stretches(loss.share > 0.01, 1):
+        for first, last in _stretches(loss.share > ACTS, 1):
             begin, end = max(first - loss.blur, 0), last + loss.blur
             lacked = float(left[begin:end].sum())
             if lacked > 0.0:
@@ -414,10 +414,10 @@ def _without_answers(seen: Seen, server: str, begin: int, end: int, most: int) -
 
 def _late(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.bool_]:
     """Return the steps in which a server had a visit that it usually answers sooner, and that did not wait for a
-    connection or for a worker: it was taken, or the server is an event loop, which takes what comes."""
+    connection or for a worker: it was taken, or the server takes what comes."""
     here = np.flatnonzero(recorded.server == recorded.number[server])
-    since = (recorded.arrival if limits.is_event_loop(seen.view, server) else recorded.taken)[here]
-    known = since < recorded.departure[here]
+    since = (recorded.arrival if limits.taken_at_once(seen.view, server) else recorded.taken)[here]
+    known = (since < recorded.departure[here]) & ~places.opens(recorded.names)[here]
     here, since = here[known], since[known]
     late = lock.late(recorded, here, since)
     times = np.stack([since, recorded.departure[here]], axis=1)[late]

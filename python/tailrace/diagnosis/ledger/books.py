@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.extract import Extract, ServerExtract
-from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.queues import Stays, Times
 
 

@@ -12,9 +12,10 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import FEW, HARDLY_ANY, MOSTLY, SEVERAL, STEP_NS
 from tailrace.diagnosis.ledger import silences, systems
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.topology import Topology
 from tailrace.units import SECOND
@@ -24,21 +25,10 @@ Mask = NDArray[np.bool_]
 CAUSE = "workload-burst"
 SAYS = "the bursts of requests"
 PLAIN = "more requests came at once than {place} can serve"
-DRIFT = 1.1
+DRIFT = 1.0 + HARDLY_ANY
 """A rate a tenth above the usual one is normal, because rates change by as much from one minute to the next."""
 SIGMAS = 5.0
 """By chance, a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
-HEAVY = 2.0
-"""Requests that take up to twice the mean bring no more work than the square root law of their number allows for."""
-FEWEST = 8
-"""Fewer requests at once are no burst: a page of one user sends as many."""
-FEWEST_HEAVY = 3
-"""Two heavy requests at once are no burst: a user who clicks twice sends as many."""
-FEW_PAUSE = 0.1
-"""If fewer than a tenth of the clients pause, the system holds the others, and they send when they get an answer. Then
-pauses say little about the number of requests, so at least a tenth counts."""
-TINY = 1e-9
-"""The usual number of requests of a kind that never comes counts as this number, because zero has no logarithm."""
 LULL_SIGMAS = 2.0
 """By chance, requests are missing by more than two standard deviations in one of 40 stretches."""
 LULLS = tuple(2**k for k in range(7))
@@ -85,7 +75,7 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) 
 def _enough(number: Times, asked: Mask) -> Iterator[Mask]:
     """Yield the visits of each of these numbers that enough requests of clients have."""
     numbers, requests = np.unique(number[asked], return_counts=True)
-    yield from (number == one for one in numbers[requests >= FEWEST_HEAVY].tolist())
+    yield from (number == one for one in numbers[requests >= SEVERAL].tolist())
 
 
 def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Iterator[tuple[Times, Times]]:
@@ -96,10 +86,10 @@ def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> 
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
     counts, usual = _numbers(recorded, calm, roots, clients)
-    found = _beyond(recorded.sent[roots], counts, usual, FEWEST)
+    found = _beyond(recorded.sent[roots], counts, usual, FEW)
     yield roots[found], _turns(recorded.sent[roots[found]], counts, usual)
     for part in _heavy(recorded, calm, roots):
-        heavy = part[_beyond(recorded.sent[part], *_numbers(recorded, calm, part, clients), FEWEST_HEAVY)]
+        heavy = part[_beyond(recorded.sent[part], *_numbers(recorded, calm, part, clients), SEVERAL)]
         yield heavy, np.full(len(heavy), NEVER)
 
 
@@ -126,7 +116,7 @@ class _Clients:
         middles = np.arange(steps) * STEP_NS + STEP_NS // 2
         waiting = Stays.of(recorded.sent[theirs], _until(recorded, theirs)).queue(middles)
         asked, pausing = _others(theirs, repeated), np.maximum(len(clients) - waiting, 0.0)
-        least = len(clients) * (1.0 if len(asked) < len(theirs) else FEW_PAUSE)
+        least = len(clients) * (1.0 if len(asked) < len(theirs) else HARDLY_ANY)
         return cls(asked, pausing, np.maximum(pausing, least))
 
 
@@ -160,7 +150,7 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     usually = np.bincount(groups[in_calm], minlength=size)
     lasted = np.bincount(groups[in_calm], took[in_calm], minlength=size)
     mean = lasted.sum() / max(usually.sum(), 1)
-    heavy = np.flatnonzero((every >= FEWEST_HEAVY) & ((usually == 0) | (lasted > HEAVY * mean * usually)))
+    heavy = np.flatnonzero((every >= SEVERAL) & ((usually == 0) | (MOSTLY * lasted > mean * usually)))
     order = np.argsort(groups, kind="stable")
     first, last = np.searchsorted(groups[order], heavy), np.searchsorted(groups[order], heavy, "right")
     yield from (roots[order[begin:end]] for begin, end in zip(first.tolist(), last.tolist(), strict=True))
@@ -221,9 +211,9 @@ def _sums(values: Times | Shares) -> Shares:
 
 
 def _is_more(count: float, usual: float) -> bool:
-    """Return whether so many requests come by chance as seldom as a large number exceeds its mean by five standard
+    """Return whether so many requests come by chance as seldom as a large number exceeds its mean by `SIGMAS` standard
     deviations (Chernoff's bound of a Poisson number with the mean `usual`)."""
-    return count > usual and count * log(count / max(usual, TINY)) - count + usual >= SIGMAS**2 / 2
+    return count > usual and (usual == 0.0 or count * log(count / usual) - count + usual >= SIGMAS**2 / 2)
 
 
 def _missing(counts: Times, usual: Shares) -> Shares:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import MOSTLY, STEP_NS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Columns, Lost, Sheet
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 
 LEAST_QUEUE = 1.0

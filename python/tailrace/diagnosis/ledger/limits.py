@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import LEAST_LIMIT
 from tailrace.diagnosis.ledger.recorded import NONE, Flags, Numbers, Recorded
 from tailrace.diagnosis.ledger.workers import lost_at
-from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
+from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.topology import Server
 
@@ -51,6 +52,19 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
             inside[i] = _held_at(view, name)
     held = {"workers": workers, "accept": accept, "inside": inside}
     return {"cores": cores, **held, "may_turn": may_turn, "loops": loops}
+
+
+OWN_THREAD = ("mysql", "postgres")
+"""A database of one of these protocols has a thread or a process for each connection."""
+
+
+def taken_at_once(view: View, server: str) -> bool:
+    """Return whether a server takes each visit when it arrives: it is an event loop, or a database with a thread for
+    each connection. A server of the same protocol that calls others is a proxy, and its visits may wait for a
+    connection."""
+    known = view.topology.server(server)
+    is_database = known is not None and known.protocol in OWN_THREAD and not view.topology.downstream_of(server)
+    return is_event_loop(view, server) or is_database
 
 
 def is_event_loop(view: View, server: str) -> bool:

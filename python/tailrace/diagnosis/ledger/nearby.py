@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tailrace.diagnosis.ledger.steps import STEP_NS
+from tailrace.diagnosis.constants import LOOKBACK_NS, STEP_NS
 from tailrace.diagnosis.spans import Spans, clip, spans, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
@@ -18,9 +18,9 @@ from tailrace.units import SECOND
 AROUND_NS = 15 * SECOND
 """So much calm time on either side of an episode shows what is usual: at 20 visits a second, both sides have 600
 of them together."""
-NEAR_NS = 5 * SECOND
-"""So much time on either side is always near: a replay begins 4 s before an episode, with the requests that had been
-sent up to a second before."""
+NEAR_NS = 2 * LOOKBACK_NS + SECOND
+"""So much time on either side is always near: a replay begins twice `LOOKBACK_NS` before an episode, with the requests
+that had been sent up to a second before."""
 VISITS = 500_000
 """The ledger takes about 400 bytes for each visit. If the time further away has more visits than that, only so many of
 those in calm time are kept. Even a server that gets one visit in a hundred then has thousands of them. A portion has at

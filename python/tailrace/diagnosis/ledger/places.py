@@ -26,13 +26,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LONG_NS, MOSTLY, QUICK
+from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MOSTLY, QUICK, STEP_NS
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded
-from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.ledger.workers import turns
-from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times
+from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, spans, without
+from tailrace.diagnosis.tables import LOGIN
 from tailrace.units import MILLISECOND
 
 Mask = NDArray[np.bool_]
@@ -40,9 +41,7 @@ Mask = NDArray[np.bool_]
 LONGER = 10.0
 """Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
 6.6 medians.)"""
-LOGIN = "LOGIN"
-"""This is the name of the first visit on a connection to a database (crates/core/src/capture/wire)."""
-SPREAD = 1.5
+SPREAD = 1.0 + MOSTLY
 """Visits that wait for the same timer or compute the same share a machine with others. So the longest of them takes up
 to a half longer than the shortest."""
 
@@ -316,7 +315,7 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
-    waited = _released(here, long) | _opens(here) | (here.alone < here.least)
+    waited = _released(here, long) | opens(Names(here.labels, here.name)) | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long))
@@ -374,10 +373,10 @@ def _passed(here: _Here, long: Mask) -> Shares:
     return found
 
 
-def _opens(here: _Here) -> Mask:
+def opens(names: Names) -> Mask:
     """Return which visits open a connection. They wait in the accept queue, where visits on open connections pass
     them."""
-    return np.char.startswith(here.labels, LOGIN)[here.name]
+    return np.char.startswith(names.labels, LOGIN)[names.number]
 
 
 def _released(here: _Here, long: Mask) -> Mask:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.ledger.groups import together
 from tailrace.diagnosis.ledger.nearby import VISITS, nearby, visits
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.spans import Spans, length, spans
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Slow

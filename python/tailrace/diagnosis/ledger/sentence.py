@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from tailrace.diagnosis.constants import ERROR, MANY
+from tailrace.diagnosis.constants import ALIKE, MANY
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import bursts, choices, retries
 from tailrace.diagnosis.ledger.losses import CAUSES
@@ -21,7 +21,7 @@ SAYS = {cause.name: cause.says for cause in CAUSES} | {
 
 
 def is_told(one: Share, replayed: Replayed) -> bool:
-    return one.vlrt >= ERROR * replayed.recorded
+    return one.vlrt >= ALIKE * replayed.recorded
 
 
 def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:

@@ -12,9 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import LONG_NS, RARE
+from tailrace.diagnosis.constants import LONG_NS, RARE, STEP_NS
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.queues import Stays, Times
 
 

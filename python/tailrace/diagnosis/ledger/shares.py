@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from math import factorial
 
-from tailrace.diagnosis.constants import ERROR
+from tailrace.diagnosis.constants import ALIKE
 
 Left = Callable[[frozenset[str]], int]
 """It returns how many requests are very slow without these causes."""
@@ -31,7 +31,7 @@ def needed(causes: Sequence[str], left: Left, least: float) -> list[str]:
         others.remove(best)
     alone = {name: as_it_was - left(frozenset({name})) for name in causes}
     most = max(alone.values(), default=0)
-    return found + [name for name in others if alone[name] >= max((1.0 - ERROR) * most, least)]
+    return found + [name for name in others if alone[name] >= max((1.0 - ALIKE) * most, least)]
 
 
 def at_most(worth: Mapping[str, float], left: Left) -> dict[str, float]:

@@ -12,12 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, covered_before, overlap
-from tailrace.units import MILLISECOND
 
-STEP_NS = 10 * MILLISECOND
-"""A step is a fifth of the default window. The shortest stalls of the papers last 50 ms (`lightning` 3.1)."""
 NEVER = np.iinfo(np.int64).max
 """This time means that an event does not happen."""
 

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace._core import Section
-from tailrace.diagnosis.constants import LONG_NS
+from tailrace.diagnosis.constants import LONG_NS, STEP_NS
 from tailrace.diagnosis.ledger import bursts, choices, delays, retries
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.bursts import Beyond
 from tailrace.diagnosis.ledger.losses import Seen, own_work
 from tailrace.diagnosis.ledger.policies import RECORDED
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.queues import Times
 from tailrace.units import SECOND
 

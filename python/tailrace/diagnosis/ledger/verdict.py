@@ -13,7 +13,7 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ERROR, HARDLY_ANY, SIGMAS
+from tailrace.diagnosis.constants import ALIKE, HARDLY_ANY, LOOKBACK_NS, MATTERS, MOSTLY, SHORTEST_NS, SIGMAS, STEP_NS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import accepting
 from tailrace.diagnosis.ledger.account import Account, Line, draw_up
@@ -27,7 +27,6 @@ from tailrace.diagnosis.ledger.reproduced import REPRODUCED, is_reproduced
 from tailrace.diagnosis.ledger.sections import Sections
 from tailrace.diagnosis.ledger.settled import Settled
 from tailrace.diagnosis.ledger.shares import Left, at_most, needed, shapley
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.ledger.trial import BALANCER, BURST, HOLDERS, Removable, Trial
 from tailrace.diagnosis.ledger.workers import workers
 from tailrace.diagnosis.queues import Times
@@ -35,22 +34,14 @@ from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster, Slow
 from tailrace.diagnosis.words import listing
 from tailrace.endings import crew
-from tailrace.units import MILLISECOND, SECOND
 
-MATTERS = 0.02
-"""A line is left out if it changes less than a fiftieth of the very slow requests, alone or on top of the others."""
+SMALLEST_NS = SHORTEST_NS + STEP_NS
+"""If a line took less of a server around an episode, it cannot delay a request by seconds. The steps at both ends may
+be those of others. With `SHORTEST_NS`, the busy host of a real recording (nx2-busy in tests/golden/real) is charged at
+a second server, too."""
 PLAYERS = 5
 """All subsets of this many causes are replayed, which takes 32 replays. If more are needed, those that matter most are
 used."""
-SMALLEST_NS = 30 * MILLISECOND
-"""If a line took less than three steps of a server around an episode, it cannot delay a request by seconds. With two
-steps, the busy host of a real recording (nx2-busy in tests/golden/real) is charged at a second server, too."""
-BEFORE_NS = 2 * SECOND
-"""A line matters for an episode that begins up to this long after it. The longest queue in the papers drains in less
-time."""
-EXPLAINED = 0.7
-"""Lines explain all very slow requests of a replay if at least this fraction of them does not occur without the
-lines."""
 WHOLE = 4
 """All visits are replayed to judge a group if they are at most so many times those of its section."""
 PORTIONS = 2
@@ -270,7 +261,7 @@ class _Bench:
     def around(self, number: int) -> tuple[int, int]:
         """Return the time that is replayed to judge a group. Requests that were sent in it can matter."""
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
-        begin = self._begun(clusters) - 2 * BEFORE_NS
+        begin = self._begun(clusters) - 2 * LOOKBACK_NS
         end = max(self.seen.slow.answered(one) for one in clusters) + 1
         begin, end = self.seen.steps.shortened(np.array([begin, end])).tolist()
         return begin, end
@@ -301,7 +292,7 @@ class _Bench:
             for some in (judged.shares, judged.worse)
         )
         cluster = self.seen.slow.clusters[number]
-        times = cluster.begin - BEFORE_NS, self.seen.slow.answered(cluster)
+        times = cluster.begin - LOOKBACK_NS, self.seen.slow.answered(cluster)
         first, last = np.searchsorted(self.seen.steps.begins, times).tolist()
         extract = books.extract(first, max(last, first + 1))
         return Replayed(cluster.vlrt, of_it(judged.replayed), shares, extract, worse, judged.kept, its)
@@ -313,7 +304,7 @@ class _Bench:
     def lines(self, clusters: list[Cluster]) -> list[Line]:
         """Return the lines that can have mattered for these episodes."""
         begins = self.seen.steps.begins
-        begin, end = self._begun(clusters) - BEFORE_NS, max(one.end for one in clusters)
+        begin, end = self._begun(clusters) - LOOKBACK_NS, max(one.end for one in clusters)
         latest = end + max(one.shortest_ns for one in clusters)
         around = slice(*np.searchsorted(begins, (begin, latest + 1)).tolist())
         # What holds up a request may come to a server long after the request was sent.
@@ -359,7 +350,7 @@ class _Bench:
         many requests took that long by themselves."""
         recorded, removable = self.account.recorded, self.removable
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
-        times = min(one.begin for one in clusters) - BEFORE_NS, max(one.end for one in clusters) + 1
+        times = min(one.begin for one in clusters) - LOOKBACK_NS, max(one.end for one in clusters) + 1
         first, last = self.seen.steps.shortened(np.array(times)).tolist()
 
         def near(requests: Times) -> Times:
@@ -446,10 +437,11 @@ def _verdict(
     worth = {name: value for name, value in worth.items() if value > 0.0}
     ahead(frozenset({line}) for name in worth for line in parts[name])
     charged = sum(worth.values())
-    # If little is left without all lines, it is within the error of a replay. If more is left, something else made it.
+    # What is left without all lines is the error of the replay if it is less than half. Otherwise something else made
+    # it.
     others = as_it_was - alone
     part_of_others = others / as_it_was if as_it_was else 1.0
-    unit = count * part_of_others / max(charged if charged >= EXPLAINED * others else others, charged, 1.0)
+    unit = count * part_of_others / max(charged if charged >= MOSTLY * others else others, charged, 1.0)
     shares = [
         share(line, worth[cause] * part * unit, left(frozenset({line})))
         for cause in worth
@@ -459,7 +451,7 @@ def _verdict(
     worse = tuple(
         share(_main(parts[name], left), 0.0, slow)
         for name, slow in sorted(lesser.items(), key=lambda item: item[1])
-        if as_it_was - slow >= ERROR * as_it_was > 0
+        if as_it_was - slow >= ALIKE * as_it_was > 0
     )
     return tuple(sorted(shares, key=lambda one: -one.vlrt)), worse
 

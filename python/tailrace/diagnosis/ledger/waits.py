@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import CHANCE, MOSTLY
+from tailrace.diagnosis.constants import CHANCE, MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger.choices import Choices
 from tailrace.diagnosis.ledger.limits import Pools
 from tailrace.diagnosis.ledger.recorded import NONE, Numbers, Recorded
-from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, overlap, spans
 from tailrace.units import MILLISECOND

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from tailrace.diagnosis import unheard
-from tailrace.diagnosis.constants import LONG_NS
-from tailrace.diagnosis.queues import LEAST_LIMIT, Stays, Times, held_from, plateau
+from tailrace.diagnosis.constants import LEAST_LIMIT, LONG_NS
+from tailrace.diagnosis.queues import Stays, Times, held_from, plateau
 from tailrace.diagnosis.view import View
 
 

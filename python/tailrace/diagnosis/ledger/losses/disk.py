@@ -12,9 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.constants import LONG_NS
+from tailrace.diagnosis.constants import LONG_NS, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import TAKEN, Series
 from tailrace.diagnosis.spans import where
 from tailrace.diagnosis.view import View

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
-from tailrace.diagnosis.ledger.steps import NEVER, STEP_NS
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.view import View
 from tailrace.units import MICROSECOND

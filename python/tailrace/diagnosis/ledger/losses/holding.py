@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import HARDLY_ANY, MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import overlap
@@ -20,9 +20,9 @@ from tailrace.diagnosis.waiting import per_second
 from tailrace.diagnosis.words import count, duration
 from tailrace.units import SECOND
 
-COMPUTES = 0.3
-"""Visits compute if they use this share of the CPU that others left to them. A visit that waits uses a few hundredths
-of it. A visit that computes uses nearly all of it."""
+COMPUTES = HARDLY_ANY
+"""Visits compute if they use more than this share of the CPU that others left to them. A visit that waits uses a few
+hundredths of it. A visit that computes uses nearly all of it, unless samples miss a part."""
 
 
 def visits(seen: Seen, server: str, computing: bool) -> Loss | None:

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares, Steps
+from tailrace.diagnosis.ledger.steps import Shares, Steps
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, union
@@ -74,7 +74,7 @@ class Seen:
     @cached_property
     def calm(self) -> NDArray[np.bool_]:
         """Return which steps are calm."""
-        return np.asarray(self.steps.covered(self.slow.calm) > 0.5)
+        return np.asarray(self.steps.covered(self.slow.calm) > MOSTLY)
 
     def beyond_usual(self, share: Shares) -> Shares:
         """Return the same for a share that is known for each step."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.diagnosis.constants import MOSTLY, RARE
+from tailrace.diagnosis.constants import HARDLY_ANY, MOSTLY, RARE
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.series import AT_WORK, LIMITS, Series
@@ -18,7 +18,7 @@ SAYS = "what {place} took of the CPU of {server}"
 PLAIN = "{place} took the CPU that {origin} needed"
 METRICS, EVENTS = ("cpu_busy", "cpu_steal"), ("neighbour_burst",)
 COMPUTES = False
-JITTER = 0.15
+JITTER = HARDLY_ANY
 """Samples of two places that cover the same time differ by up to this part of a core."""
 PROCESS = "process "
 """The recorder and the readers of traces of tasks name a group of processes so; `join` puts `HOST/` before it."""
@@ -26,12 +26,20 @@ UNSEEN = "processes without samples"
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    stolen = [Loss(seen.beyond(s), blur(s), s.place) for s in seen.view.series(server, "cpu_steal")]
-    stolen += [Loss(seen.beyond(s), blur(s), s.place) for s in seen.view.elsewhere("cpu_steal")]
+    steal = (*seen.view.series(server, "cpu_steal"), *seen.view.elsewhere("cpu_steal"))
+    stolen = [Loss(seen.beyond(s) * _had_work(seen, server), blur(s), s.place) for s in steal]
     own = seen.view.series(server, "cpu_busy")[:1]
     others = (*_others(seen, server, own[0]), *_unseen(seen, server, own[0])) if own else ()
     busy = [_took(seen, server, own[0], other) for other in others]
     return most(seen.recorded(server, "neighbour_burst"), *stolen, *busy)
+
+
+def _had_work(seen: Seen, server: str) -> Shares | float:
+    """Return the part of each step in which a thread of the server ran or waited for a CPU. It is 1 where that was not
+    sampled. A server whose threads all sleep needs no CPU."""
+    for runnable in seen.view.series(server, "tasks_runnable")[:1]:
+        return np.clip(np.nan_to_num(seen.at(runnable), nan=1.0), 0.0, 1.0)
+    return 1.0
 
 
 def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:

@@ -9,15 +9,16 @@ the server lacked while it filled its CPU, if it lacked the more, the more visit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import settle
-from tailrace.diagnosis.constants import MANY, MOMENTS, SEVERAL
+from tailrace.diagnosis.constants import ACTS, ALIKE, HARDLY_ANY, MANY, MOMENTS, NEARLY, SEVERAL, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import AT_WORK, Series
 from tailrace.diagnosis.view import View
@@ -29,13 +30,10 @@ METRICS, EVENTS = ("cpu_busy",), ()
 COMPUTES = True
 RELATED = 0.7
 """A rank correlation of so much explains half of the variance of the ranks."""
-VISITS = 400
-"""The CPU time of so many visits varies by a twentieth by chance, where that of a single one varies by its mean."""
-APART = 3.51
-"""The means of the highest and of the lowest tenth of normal values differ by so many standard deviations: 2 φ(z) / 0.1
-with the ninth decile z."""
-OTHERS = 0.01
-"""A step in which other causes took more than this says nothing about the visits."""
+VISITS = round(ALIKE**-2)
+"""The CPU time of 400 visits varies by a twentieth by chance, where that of a single one varies by its mean."""
+TENTHS = 2 * NormalDist().pdf(NormalDist().inv_cdf(NEARLY)) / HARDLY_ANY
+"""The means of the highest and of the lowest tenth of normal values differ by so many standard deviations: 3.51."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class _Here:
 
 def _curve(seen: Seen, own: Series, here: _Here, others: Shares) -> Curve | None:
     """Return the relation, or None where the samples do not show one."""
-    used, fine = np.nan_to_num(seen.at(own)), np.isfinite(seen.at(own)) & (others <= OTHERS)
+    used, fine = np.nan_to_num(seen.at(own)), np.isfinite(seen.at(own)) & (others <= ACTS)
     window = _windows(seen, own, here.done, fine)
     if int(window.max(initial=-1)) + 1 < MANY:
         return None
@@ -113,7 +111,7 @@ def _curve(seen: Seen, own: Series, here: _Here, others: Shares) -> Curve | None
     by_chance = _variation(used < AT_WORK * own.capacity, here) / float(np.median(work)) ** 0.5
     if not (_is_dearer(cost, by_chance) or _grows_in_spare_time(seen, own, here, fine)):
         return None
-    least = float(np.median(cost[: max(len(cost) // 10, SEVERAL)]))
+    least = float(np.median(cost[: max(int(HARDLY_ANY * len(cost)), SEVERAL)]))
     return Curve(mean[order], np.maximum(_growing(cost), least))
 
 
@@ -128,14 +126,14 @@ def _is_dearer(cost: NDArray[np.float64], by_chance: float) -> bool:
     """Return whether a visit costs more with many inside than with few, by more than chance explains. `cost` is in the
     order of the visits inside, and `by_chance` is its coefficient of variation. Dear visits make others wait, so chance
     makes windows dear that have many inside. But even the means of the dearest tenth and of the cheapest tenth differ
-    only by `APART` standard deviations. A server that became slower for another reason has most visits inside while it
+    only by `TENTHS` standard deviations. A server that became slower for another reason has most visits inside while it
     is slow, and its other windows cost the same. So only the half of the windows with fewer inside counts."""
     half = cost[: len(cost) // 2]
-    tenth = len(half) // 10
+    tenth = int(HARDLY_ANY * len(half))
     if tenth < SEVERAL:
         return False
     low, high = (float(np.median(part)) for part in (half[:tenth], half[-tenth:]))
-    return high - low > APART * by_chance * low
+    return high - low > TENTHS * by_chance * low
 
 
 def _grows_in_spare_time(seen: Seen, own: Series, here: _Here, fine: NDArray[np.bool_]) -> bool:

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import EXPECTED
+from tailrace.diagnosis.constants import EXPECTED, STEP_NS
 from tailrace.diagnosis.ledger.losses import holding
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.waiting import per_second
 from tailrace.units import SECOND

@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.diagnosis import settle
-from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.constants import MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
-from tailrace.diagnosis.ledger.steps import STEP_NS
 from tailrace.diagnosis.series import TAKEN, Series
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View

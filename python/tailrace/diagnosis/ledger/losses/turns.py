@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import CHANCE, EXPECTED, HARDLY_ANY, MOSTLY
+from tailrace.diagnosis.constants import CHANCE, EXPECTED, HARDLY_ANY, MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Seen
 from tailrace.diagnosis.ledger.places import LONGER
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, overlap
 
