@@ -10,8 +10,11 @@ If a timer made most requests take the same time, a sentence between the first t
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tailrace.diagnosis import because, unanswered
 from tailrace.diagnosis.because import figure
+from tailrace.diagnosis.constants import APART
 from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
 from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
@@ -114,7 +117,23 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
     rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
     evidence = _evidence(winner, episodes) if winner else ""
-    return f"The cause: {plain} for {lasted}{often}{evidence}.{_worse(main, episodes)}{rest}"
+    others = _others(diagnosis, main)
+    return f"The cause: {plain} for {lasted}{often}{evidence}.{_worse(main, episodes)}{others}{rest}"
+
+
+def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
+    """Return the second cause in words, with the number of its requests."""
+    found = Counter[tuple[str, str]]()
+    for row in diagnosis.summary:
+        if row.cause not in (UNKNOWN, main.cause) and row.origin is not None:
+            found[row.cause, row.origin] += row.vlrt
+    if not found:
+        return ""
+    (cause, origin), vlrt = found.most_common(1)[0]
+    each = (one for e in diagnosis.episodes for one in e.causes if (one.cause, one.verdict) == (cause, "found"))
+    place = next((one.place for one in each if one.place), origin)
+    plain = PLAIN[cause].format(origin=origin, place=place).rstrip(",")
+    return f" Of {count(vlrt, 'other request')}, the cause is another one: {plain}."
 
 
 def _worse(main: SummaryRow, episodes: list[Episode]) -> str:
@@ -131,9 +150,9 @@ def _evidence(winner: CauseEvidence, episodes: list[Episode]) -> str:
     if winner.cause == bursts.CAUSE:
         keys = ("arrivals_per_s", "arrivals_calm_per_s", "throughput_per_s")
         rates = ([figure(episode, 3, key) for key in keys] for episode in episodes)
-        came, usual, done = next((map(rate, one) for one in rates if one[0] > one[1]), ("", "", ""))
+        came, usual, done = next((map(rate, one) for one in rates if one[0] > APART * one[1]), ("", "", ""))
         return f" ({came} came instead of {usual}, and {done} were answered)" if came else ""
     took, lacked = (int(winner.numbers.get(key) or 0) for key in ("taken_ns", "lacked_ns"))
     if took * 2 < lacked or not took:
         return ""
-    return f" (it took {duration(took)} of the {duration(lacked)} of CPU time that was lacking)"
+    return f" (it took {share(took / lacked)} of the capacity that was lacking)"

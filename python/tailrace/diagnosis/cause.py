@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailrace.diagnosis import settle, tasks
+from tailrace.diagnosis import settle, tasks, words
 from tailrace.diagnosis.constants import ACTS, ALIKE, STEP_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Finding, Number, Verdict
@@ -27,7 +27,7 @@ from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster
-from tailrace.diagnosis.words import count, duration, listing
+from tailrace.diagnosis.words import count, listing
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def explain(
     charged = sum(one.vlrt for one in shares)
     if charged < cluster.vlrt - charged:
         shares = []  # Most of it happens without all lines, too.
-    if not any(one.cause != UNKNOWN for one in shares) and lost.astray and lost.strayed >= lost.unplaced:
+    known = {one.cause for one in shares} - {UNKNOWN, PACKET_LOSS}
+    if not known and lost.astray and lost.strayed >= lost.unplaced:
         return overflow, stall_of(overflow), _lost_on_the_way(cluster, lost)
     asked_again = bool(shares) and shares[0].cause == DNS
     slowed = _origin(shares[0], overflow, lost, verdict) if verdict is not None and shares and not asked_again else None
@@ -246,7 +247,7 @@ def _charged(one: Share, origin: str, verdict: Replayed) -> CauseEvidence:
     sentence = f"{without} {one.which}." if one.which else without
     numbers: dict[str, Number] = {}
     if took:
-        sentence = f"{without} It took {duration(took)} of the {duration(lacked)} of CPU time that {server} lacked."
+        sentence = f"{without} It took {words.share(took / lacked)} of the capacity that {server} lacked."
         numbers = {"taken_ns": took, "lacked_ns": lacked}
     share = one.vlrt / verdict.recorded
     coverage = took / lacked if took and lacked else None
@@ -262,8 +263,8 @@ def _other(view: View, origin: str, stall: Stall | None, verdict: Replayed, line
     if missing:
         sentence = f"Whether it was {SAYS[line.name].format(server=origin, place='another place')} was not recorded."
     elif took:
-        of_lacked = f"{duration(took)} of the {duration(lacked)} of CPU time"
-        sentence = f"It took {of_lacked} that {origin} lacked, which changes nothing."
+        part = words.share(took / lacked)
+        sentence = f"It took {part} of the capacity that {origin} lacked, which changes nothing."
     else:
         sentence = f"It took nothing that {origin} lacked."
     coverage = took / lacked if took and lacked else None

@@ -170,9 +170,10 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
         known = int(at_once[number])
         here = _here(recorded, names, orphan, rows, prior[number], shared[number], called, longest, heavy, known)
         found = _heavy(here)
-        heavy[rows[found]] = True
         if found.any():
             one = _held(here, found)
+            # Visits that wait inside a server hold no places of its callers: these wait for the same places.
+            heavy[rows[found]] = not one.places or one.inside <= one.places
             held |= {recorded.servers[number]: one} if one.named.any() or one.filled else {}
     return held
 
@@ -284,11 +285,9 @@ def _here(
 
 
 def _came(recorded: Recorded, rows: Times) -> Times:
-    """Return when each visit came. If its caller has a limit, it may have waited there, so it came when the caller's
-    visit did."""
+    """Return when each visit came. It may have waited at its caller, so it came when the caller's visit did."""
     parent = recorded.parent[rows]
-    behind = (parent >= 0) & (recorded.workers[recorded.server[parent]] > 0)
-    return np.where(behind, recorded.arrival[parent], recorded.arrival[rows])
+    return np.where(parent >= 0, recorded.arrival[parent], recorded.arrival[rows])
 
 
 def _lasted(edges: Times, speed: Shares, begin: Times, end: Times) -> Shares:
@@ -354,8 +353,9 @@ def _near(lasted: Shares | Times, known: Shares | Times) -> Mask:
 
 def _passed(here: _Here, long: Mask) -> Shares:
     """Return for how long others were served while each visit was inside; 0 if that is not long, or not most of its
-    time. Before that time, the visit may itself have waited for a place."""
-    quick = np.sort(here.end[here.is_quick])
+    time. Before that time, the visit may itself have waited for a place. Visits that open a connection need no such
+    place."""
+    quick = np.sort(here.end[here.is_quick & ~opens(Names(here.labels, here.name))])
     order = np.argsort(here.begin, kind="stable")
     begins, long_before = here.begin[order], np.concatenate(([0], np.cumsum(here.is_long[order])))
     apart = max(LONG_NS, 5 * int(np.median(np.diff(quick)))) if len(quick) > 1 else LONG_NS
@@ -405,27 +405,27 @@ def _in_turn(here: _Here, long: Mask) -> Shares:
     lasted = end - since
     waited = np.searchsorted(np.sort(here.came), since + lasted // 2) - np.arange(len(end))
 
-    def together(first: int, count: int) -> bool:
-        """Return whether `count` long visits left together after the lull before the first of them, and others
-        waited."""
-        last = first + count - 1
-        if last >= len(end) or waited[first] <= count or end[last] - end[first] > ALIKE * lasted[first]:
-            return False
-        return bool(long[order[first : last + 1]].all())
+    def together(first: int, count: int) -> Times:
+        """Return the first `count` long visits that left together after the lull before the first of them; none if
+        there are fewer, or if no others waited."""
+        last = np.searchsorted(end, end[first] + int(ALIKE * lasted[first]), "right")
+        those = order[first:last][long[order[first:last]]][:count]
+        return those if len(those) == count < waited[first] else those[:0]
 
     lulls = np.flatnonzero((lasted >= here.least) & long[order]).tolist()
     turns = {}
     for one, following in pairwise(lulls):
-        count = following - one
+        count = int(long[order[one:following]].sum())
         as_long = abs(lasted[following] - lasted[one]) <= ALIKE * lasted[following]
-        if as_long and together(one, count) and together(following, count):
+        at_once = end[following - 1] - end[one] <= ALIKE * lasted[one]
+        if as_long and at_once and len(together(one, count)) and len(together(following, count)):
             turns[int(lasted[following])] = count
     found = np.zeros(len(long))
     for length, count in turns.items():
         for first in lulls:
             if abs(lasted[first] - length) <= ALIKE * length:
-                those = order[first : first + (count if together(first, count) else 1)]
-                found[those] = lasted[first]
+                those = together(first, count)
+                found[those if len(those) else order[first : first + 1]] = lasted[first]
     return found
 
 

@@ -46,7 +46,11 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
     """Return the loss to another place, where both filled the CPU, with the servers of the same node. The other place
     can have taken what the server lacked, but no more than it used beyond its usual."""
     used, got = seen.at(other), seen.at(own)
-    more = np.clip(used - seen.slow.usual(other), 0.0, None)
+    more = _more(seen, [other])
+    if _are_processes(other.place):
+        # On a full machine, some processes use more when others use less.
+        every = [series for series in seen.view.near(server, "cpu_busy") if _are_processes(series.place)]
+        more = np.minimum(more, _more(seen, every))
     lacked = np.maximum(np.clip(own.capacity - got, 0.0, None), _twice(seen, server, other, used + got))
     beside = (one for one in seen.view.beside(server) if one.place not in (own.place, other.place))
     whole = used + got + sum(seen.at(one) for one in beside)
@@ -59,6 +63,12 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
     return Loss(np.clip(np.nan_to_num(share), 0.0, 1.0), max(blur(other), blur(own)), other.place)
 
 
+def _more(seen: Seen, places: list[Series]) -> Shares:
+    """Return what these places together used beyond their usual."""
+    used = np.sum([np.nan_to_num(seen.at(one)) for one in places], axis=0)
+    return np.asarray(np.clip(used - sum(map(seen.slow.usual, places)), 0.0, None))
+
+
 def _unseen(seen: Seen, server: str, own: Series) -> list[Series]:
     """Return what the host used beyond all places that were sampled, in cores, by processes that nobody found in time.
     The result is empty where processes were not sampled, or not those of each server on the host."""
@@ -68,12 +78,16 @@ def _unseen(seen: Seen, server: str, own: Series) -> list[Series]:
         return []
     mates = [one for one in view.topology.servers_on(node.name) if one.name in view.stays]
     apart = [s for one in mates for s in view.series(one.name, "cpu_busy")[:1] if view.is_own(s.place, one.name)]
-    others = [s for s in view.near(server, "cpu_busy") if f"/{PROCESS}" in f"/{s.place}"]
+    others = [s for s in view.near(server, "cpu_busy") if _are_processes(s.place)]
     if not others or len(apart) < len(mates):
         return []
     used = np.sum([np.nan_to_num(s.at(own.end)) for s in (*apart, *others)], axis=0)
     left = np.clip(host.at(own.end) * node.cores - used - JITTER * node.cores, 0.0, None)
     return [replace(own, place=UNSEEN, value=left)]
+
+
+def _are_processes(place: str) -> bool:
+    return f"/{PROCESS}" in f"/{place}"
 
 
 def _twice(seen: Seen, server: str, other: Series, both: Shares) -> Shares | float:
@@ -135,11 +149,11 @@ def _cpus(seen: Seen, place: str) -> frozenset[int]:
 
 def _waited(seen: Seen, server: str, other: Series, own: Series) -> Shares | None:
     """Return for each step whether (1) the server can have waited for the other place. Its own samples show it. Without
-    these, for another node of the same host, it can have waited in steps in which both filled all the CPUs that they
-    may use, or the host had none to spare. None stands for all steps in which both were busy."""
+    these, for another node or a process of the same host, it can have waited in steps in which both filled all the CPUs
+    that they may use, or the host had none to spare. None stands for all steps in which both were busy."""
     if (waited := waited_for_cpu(seen, server)) is not None:
         return waited
-    if not _is_beside(seen, other.place, server):
+    if not (_is_beside(seen, other.place, server) or _are_processes(other.place)):
         return None
     mine, its = _cpus(seen, server), _cpus(seen, other.place)
     if mine and its:
@@ -175,7 +189,9 @@ def missing(view: View, server: str) -> str | None:
 
 
 def includes(whole: Series, part: Series) -> bool:
-    """Return whether the use of one place contains that of the other."""
+    """Return whether the use of one place contains that of the other. A group of processes contains no server."""
+    if _are_processes(whole.place):
+        return False
     same = whole.at(part.end)
     known = ~np.isnan(same)
     return bool(known.any() and np.mean(same[known] >= part.value[known] - JITTER) >= 1.0 - RARE)
