@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 RESULTS = Path(__file__).parents[1] / "results" / "sensitivity.json"
 TABLE = Path(__file__).with_name("table.md")
 HEAD = "| constant | value | right, halved | right, doubled | wrong, halved | wrong, doubled | measured |"
-SHOWN = ("_MAX", "_ALL", "NONE", "NEVER")
-"""What limits only how much is shown, or stands for nothing, decides nothing."""
+SHOWN = ("_MAX", "_ALL", "NONE", "NEVER", "FIRST", "VERSION")
+"""What limits only how much is shown, stands for nothing, or numbers something decides nothing."""
 FACTORS = (0.5, 2.0)
 LEAST_VLRT = 10
 AS_IT_IS, TROUBLES = "as it is", "troubles"

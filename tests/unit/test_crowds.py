@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+import builders
 from plans import made
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.crowds import crowd
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.diagnosis.tables import look
 from tailrace.diagnosis.view import View
@@ -133,3 +135,24 @@ def test_a_request_is_abandoned_when_it_and_its_hedge_are(tmp_path: Path) -> Non
     assert 0.9 * len(both) < view.requests["given_up"].sum() <= len(both)
     assert len(both) > 20
     assert view.requests.filter("given_up", "twice").is_empty()
+
+
+@pytest.mark.parametrize(("quick", "crowded"), [(True, False), (False, True)])
+def test_a_request_that_leaves_before_those_that_were_inside_shows_that_no_queue_was_full(
+    tmp_path: Path, quick: bool, crowded: bool
+) -> None:
+    """Five requests stay for a second. Packets are lost meanwhile, and one request is accepted after each of them."""
+    usual = [(at * 10, at * 10 + 2) for at in range(400)]
+    held = [(4000 + at, 5000 + at) for at in range(5)]
+    accepted = [(4015 + at * 40, 4017 + at * 40 if quick else 5010 + at) for at in range(20)]
+    each = [moments(*one) for one in (*usual, *held, *accepted)]
+    asked = [{"sent": one["sent"], "end": one["departure"]} for one in each]
+    tables = {"requests": builders.requests(*asked), "visits": builders.visits(*each)}
+    view = seen(builders.run(tmp_path / "run", **tables))
+    lost = np.array([moments(4010 + at * 40, 0)["sent"] for at in range(20)])
+    assert crowd(view, "web", lost).long == crowded
+
+
+def moments(arrival_ms: int, departure_ms: int) -> dict[str, int]:
+    begin, end = (builders.T0 + at * MILLISECOND for at in (arrival_ms, departure_ms))
+    return {"sent": begin, "arrival": begin, "start": begin, "departure": end}

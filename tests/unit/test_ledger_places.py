@@ -293,6 +293,17 @@ def test_visits_take_turns_in_groups_of_as_many(batches: int, found: int) -> Non
     assert places._heavy(its).nonzero()[0].tolist() == list(range(100, 100 + found))
 
 
+def test_visits_take_turns_although_quick_ones_leave_between_those_of_a_group() -> None:
+    """Two connections serve two slow visits at a time. The last of them leaves a little later than the first others."""
+    usual, later = np.arange(100) * 10 * MS, 1010 * MS + np.arange(40) * 10 * MS
+    slow, left = 1000 * MS + np.arange(4) * MS, np.array([1800, 1801, 2601, 2606]) * MS
+    begin = np.concatenate((usual, slow, later))
+    end = np.concatenate((usual + 4 * MS, left, 2602 * MS + np.arange(40) * 2 * MS))
+    got = np.concatenate((usual, [1000 * MS, 1001 * MS, 1800 * MS, 1801 * MS], end[104:] - MS))
+    its = replace(here(got, end), came=begin)
+    assert places._heavy(its).nonzero()[0].tolist() == [100, 101, 102, 103]
+
+
 def test_visits_that_wait_for_their_turn_as_long_as_a_call_lasts_did_not_take_long_by_themselves() -> None:
     usual, waited = np.arange(400) * 10 * MS, 1010 * MS + np.arange(20) * 2 * MS
     usual[100:] += 1000 * MS

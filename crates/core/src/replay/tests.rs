@@ -227,6 +227,24 @@ fn a_stop_is_found_by_what_visits_usually_need() {
 }
 
 #[test]
+fn a_part_whose_need_is_unknown_needs_no_more_than_since_it_came() {
+    // In turn, the only visit of its group leaves first, and seems to be at work since the others came.
+    let mut times: Vec<(i64, i64)> = (0..200).map(|k| (k * 20, k * 20 + 5)).collect();
+    for visit in &mut times[100..110] {
+        visit.1 = 2200 + (visit.0 - 2000) / 4;
+    }
+    times.push((2195, 2199));
+    let mut recorded = visits(&times);
+    recorded.group[200] = 1;
+    let program = Program::of(&recorded);
+    let fit = Capacity::of(&program.parts, 0, 1.0, grid(), true);
+    let calm: Vec<bool> = (0..500).map(|step| !(190..300).contains(&step)).collect();
+    let capacity = fit.found(&full(), &calm, 2 * KINDS as usize, 10, 20);
+    let inside = capacity[202..219].iter().sum::<f64>() / 17.0;
+    assert!(inside < 0.2, "{inside}");
+}
+
+#[test]
 fn a_request_is_sent_again_only_if_the_first_is_slow() {
     let mut system = System::of(visits(&[(100, 810), (600, 820)]), vec![one_core()]);
     system.repeats[1] = 0;

@@ -309,12 +309,10 @@ class _Bench:
         around = slice(*np.searchsorted(begins, (begin, latest + 1)).tolist())
         # What holds up a request may come to a server long after the request was sent.
         first, last, until = self.seen.steps.shortened(np.array([begin, end + 1, latest + 1])).tolist()
-        took = {line: float(share[around].sum()) * STEP_NS for line, share in self.account.taken.items()}
         found = [
             line
-            for line, its in took.items()
-            # What took hardly any of what nothing recorded accounts for is not what held up the requests.
-            if its >= max(SMALLEST_NS, HARDLY_ANY * took.get((UNKNOWN, line[1]), 0.0)) or self._held(line, first, until)
+            for line, share in self.account.taken.items()
+            if float(share[around].sum()) * STEP_NS >= SMALLEST_NS or self._held(line, first, until)
         ]
         for line, requests in self.removable.came.items():
             sent = self.account.recorded.sent[requests]

@@ -1,0 +1,41 @@
+"""When a process or a hypervisor took the CPU of a server, and when it could not."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from systems import Memory, Slow, system
+from tailrace.diagnosis import Diagnosis, diagnose
+
+
+def cause(diagnosis: Diagnosis) -> str:
+    """For the episode with the most VLRT requests."""
+    return max(diagnosis.episodes, key=lambda e: e.vlrt).cause
+
+
+@cache
+def starved() -> Memory:
+    """app gets a fifth of its core, 4.0 to 4.8 s."""
+    return system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2))
+
+
+@pytest.mark.parametrize(("runnable", "expected"), [(1.0, "neighbour"), (0.0, "unknown")])
+def test_a_server_whose_threads_all_sleep_loses_nothing_to_the_hypervisor(runnable: float, expected: str) -> None:
+    memory = starved().sample("app", "cpu_steal", 0.0, (4.0, 4.8, 0.8))
+    assert cause(diagnose(memory.sample("app", "tasks_runnable", 1.0, (4.0, 4.8, runnable)))) == expected
+
+
+@pytest.mark.parametrize(("other", "expected"), [(0.0, "neighbour"), (0.95, "unknown")])
+def test_processes_that_take_turns_on_a_full_machine_take_nothing_beyond_the_usual(other: float, expected: str) -> None:
+    memory = starved().sample("app", "psi_cpu", 0.0, (4.0, 4.8, 0.9))
+    memory = memory.sample("process one", "cpu_busy", 0.0, (4.0, 4.8, 0.95))
+    memory = memory.sample("process two", "cpu_busy", other, (4.0, 4.8, 0.0))
+    assert cause(diagnose(memory)) == expected
+
+
+def test_a_group_of_processes_contains_no_server_although_it_always_used_more() -> None:
+    memory = system(Slow("app", 4.0, 4.8, speed=0.01, cpu=0.0)).without("samples")
+    memory = memory.sample("app", "cpu_busy", 0.05, (4.0, 4.8, 0.0)).sample("app", "psi_cpu", 0.0, (4.0, 4.8, 0.9))
+    assert cause(diagnose(memory.sample("process hog", "cpu_busy", 0.1, (4.0, 4.8, 1.0)))) == "neighbour"
