@@ -185,7 +185,8 @@ def _older_than_recording(view: View, cluster: Cluster, lost: Drops) -> Finding 
 
 def _follow(view: View, cluster: Cluster, lost: Drops, known: Usual) -> _Followed:
     """Follow the own queues from well before the cluster until its last packet was lost, or until the earliest possible
-    answer. Begin at a moment at which no queue was up."""
+    answer. Begin at a moment at which no queue was up: look back twice as far, until none was, or for as long as the
+    longest schedule of `vlrt.SCHEDULES`."""
     until = max(cluster.end, lost.last if lost.last is not None else cluster.end + cluster.shortest_ns) + LONG_NS
     back = LOOKBACK_NS
     while True:

@@ -433,7 +433,10 @@ fn a_client_sends_its_next_request_as_long_after_its_answer_as_it_did() {
 
 #[test]
 fn a_request_apart_is_sent_at_its_time_and_so_is_the_next_of_its_client() {
-    let mut system = System::of(visits(&[(100, 310), (400, 410), (600, 610)]), vec![one_core()]);
+    let mut system = System::of(
+        visits(&[(100, 310), (400, 410), (600, 610)]),
+        vec![one_core()],
+    );
     (system.follows[1], system.follows[2]) = (0, 1);
     let run = |system: &System| system.run(&[stopped(100, 300)], &[full()], &[]);
     assert_close(run(&system).sent[2], 400 * MS);
