@@ -137,16 +137,18 @@ def test_a_request_is_abandoned_when_it_and_its_hedge_are(tmp_path: Path) -> Non
     assert view.requests.filter("given_up", "twice").is_empty()
 
 
-@pytest.mark.parametrize(("quick", "crowded"), [(True, False), (False, True)])
-def test_a_request_that_leaves_before_those_that_were_inside_shows_that_no_queue_was_full(
-    tmp_path: Path, quick: bool, crowded: bool
+@pytest.mark.parametrize(("full", "data_lost", "crowded"), [(False, 20, False), (False, 0, True), (True, 20, True)])
+def test_packets_that_are_lost_at_any_queue_length_are_lost_on_a_path_if_those_of_open_connections_are_lost_too(
+    tmp_path: Path, full: bool, data_lost: int, crowded: bool
 ) -> None:
-    """Five requests stay for a second. Packets are lost meanwhile, and one request is accepted after each of them."""
+    """Twenty requests are inside, and packets are lost meanwhile. If the queue is full, one is accepted after each that
+    left, and finds one less inside."""
     usual = [(at * 10, at * 10 + 2) for at in range(400)]
-    held = [(4000 + at, 5000 + at) for at in range(5)]
-    accepted = [(4015 + at * 40, 4017 + at * 40 if quick else 5010 + at) for at in range(20)]
+    held = [(4000, 4012 + at * 40 if full else 6000) for at in range(20)]
+    accepted = [(4014 + at * 40, 6000) for at in range(20)]
     each = [moments(*one) for one in (*usual, *held, *accepted)]
-    asked = [{"sent": one["sent"], "end": one["departure"]} for one in each]
+    drops = [{"data_drops": int(at >= len(each) - data_lost)} for at in range(len(each))]
+    asked = [{"sent": one["sent"], "end": one["departure"], **lost} for one, lost in zip(each, drops, strict=True)]
     tables = {"requests": builders.requests(*asked), "visits": builders.visits(*each)}
     view = seen(builders.run(tmp_path / "run", **tables))
     lost = np.array([moments(4010 + at * 40, 0)["sent"] for at in range(20)])

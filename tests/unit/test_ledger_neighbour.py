@@ -8,6 +8,7 @@ import pytest
 
 from systems import Memory, Slow, system
 from tailrace.diagnosis import Diagnosis, diagnose
+from tailrace.topology import Node
 
 
 def cause(diagnosis: Diagnosis) -> str:
@@ -30,9 +31,15 @@ def test_a_server_whose_threads_all_sleep_loses_nothing_to_the_hypervisor(runnab
 @pytest.mark.parametrize(("other", "expected"), [(0.0, "neighbour"), (0.95, "unknown")])
 def test_processes_that_take_turns_on_a_full_machine_take_nothing_beyond_the_usual(other: float, expected: str) -> None:
     memory = starved().sample("app", "psi_cpu", 0.0, (4.0, 4.8, 0.9))
-    memory = memory.sample("process one", "cpu_busy", 0.0, (4.0, 4.8, 0.95))
+    memory = memory.sample("process one", "cpu_busy", 0.0, (4.0, 4.8, 0.95)).sample("host", "cpu_busy", 1.0)
     memory = memory.sample("process two", "cpu_busy", other, (4.0, 4.8, 0.0))
-    assert cause(diagnose(memory)) == expected
+    assert cause(diagnose(on_one_host(memory))) == expected
+
+
+def on_one_host(memory: Memory) -> Memory:
+    servers = [one.model_copy(update={"node": "host"}) for one in memory.topology.servers]
+    nodes = [Node(name="host", cores=1, host="host")]
+    return Memory(memory.topology.model_copy(update={"servers": servers, "nodes": nodes}), memory.tables)
 
 
 def test_a_group_of_processes_contains_no_server_although_it_always_used_more() -> None:

@@ -115,14 +115,15 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     often = "" if len(episodes) == 1 else f", {len(episodes)} times"
     lengths = sorted(int(figure(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
-    rest = f" The cause of the other {open_:,} is unknown." if open_ else ""
     evidence = _evidence(winner, episodes) if winner else ""
     others = _others(diagnosis, main)
+    left = "remaining" if others else "other"
+    rest = f" The cause of the {left} {open_:,} is unknown." if open_ else ""
     return f"The cause: {plain} for {lasted}{often}{evidence}.{_worse(main, episodes)}{others}{rest}"
 
 
 def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
-    """Return the second cause in words, with the number of its requests."""
+    """Return the second cause at a server in words, with the number of its requests."""
     found = Counter[tuple[str, str]]()
     for row in diagnosis.summary:
         if row.cause not in (UNKNOWN, main.cause) and row.origin is not None:
@@ -130,8 +131,9 @@ def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
     if not found:
         return ""
     (cause, origin), vlrt = found.most_common(1)[0]
-    each = (one for e in diagnosis.episodes for one in e.causes if (one.cause, one.verdict) == (cause, "found"))
-    place = next((one.place for one in each if one.place), origin)
+    its = (e for e in diagnosis.episodes if any((c.cause, c.origin) == (cause, origin) for c in e.chains))
+    places = (one.place for e in its for one in e.causes if (one.cause, one.verdict) == (cause, "found"))
+    place = next(filter(None, places), origin)
     plain = PLAIN[cause].format(origin=origin, place=place).rstrip(",")
     return f" Of {count(vlrt, 'other request')}, the cause is another one: {plain}."
 

@@ -14,11 +14,12 @@ ALIKE = 0.05
 """Numbers, shares and lengths that differ by less than a twentieth are equal: so large is the error of a replay or of a
 measurement. Visits are as long as each other if they wait for the same timer, compute the same, or end together."""
 MATTERS = 0.02
-"""What makes less than a fiftieth is not reported: the error of the rest is larger."""
+"""A part of the time, or what a cause changes alone or on top of the others, is left out if it is less than a
+fiftieth."""
 ACTS = 0.01
 """A cause that takes less than a hundredth of a server in a step does not act in it."""
 APART = 1.25
-"""Two groups of times are apart if the next time is 1.25 times as long: those of one group differ by a tenth or so."""
+"""Two groups of times, or two rates, are apart if one is 1.25 times the other: those of one group differ by a tenth."""
 
 CHANCE = 0.01
 """What chance produces in less than one of a hundred cases does not count as chance."""
@@ -32,7 +33,7 @@ SEVERAL = 3
 LEAST_LIMIT = 5
 """Below five, a difference of one shows nothing about a limit."""
 FEW = 10
-"""Of fewer, a share of nine in ten or a mean shows nothing. A page of one user sends as many requests at once."""
+"""Of fewer, a share of nine in ten or a mean shows nothing. A page of one user sends up to nine requests at once."""
 MANY = 20
 """Of so many, one is a twentieth. The number of those that come in a time varies by a quarter (Poisson), and the rank
 correlation of so many pairs exceeds 0.7 by chance in one of 1,000 cases. By chance, so many choices of one of two
@@ -58,5 +59,5 @@ REPEATED_NS = 200 * MILLISECOND
 """The least retransmission timeout of Linux (`TCP_RTO_MIN`): no sender repeats sooner. A kernel counts a drop within
 this time after the packet was sent."""
 LOOKBACK_NS = 2 * SECOND
-"""A cause acts, and a queue begins to rise, up to this long before the first very slow request: the longest queue in
-the papers drains in less time."""
+"""A cause acts up to this long before the first very slow request: the longest queue in the papers drains in less
+time. So a queue is followed from there on, and from earlier if it was up already."""

@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import FINE_NS, LEAST_LIMIT, LONG_NS, MANY, MOSTLY, RARE, SEVERAL
+from tailrace.diagnosis.constants import FINE_NS, LEAST_LIMIT, MANY, MOSTLY, RARE, SEVERAL
 from tailrace.diagnosis.queues import Stays, held_from
-from tailrace.diagnosis.tables import LOGIN
 from tailrace.diagnosis.view import View
 
 
@@ -47,34 +46,32 @@ def crowd(view: View, server: str, lost: NDArray[np.int64]) -> Crowd:
     held = (stays.longest >= MANY) & (inside >= held_from(stays.longest))
     # The smallest server holds three requests: it serves one, and the shortest accept queue (a backlog of 0 or 1) has
     # one or two places.
-    full = (inside >= SEVERAL) & ((as_many <= RARE) | held) & ~_passed(view, server, lost)
+    full = (inside >= SEVERAL) & ((as_many <= RARE) | held)
     unseen = _filled_before(stays, lost) & ~full
     # A full queue loses all packets that arrive. A path that loses some loses them at any queue length.
     return Crowd(
-        float((full | unseen).mean()) >= MOSTLY,
+        float((full | unseen).mean()) >= MOSTLY and not _is_astray(view, server, stays, lost, inside),
         bool(unseen[0]),
         int(np.median(inside)),
         int(inside.max()),
     )
 
 
-def _passed(view: View, server: str, lost: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each packet whether the first request accepted soon after it left before most of those that were
-    inside when it came. One that a full queue accepts waits for these. A request that lost packets itself shows
-    nothing. If some visits open connections, only they wait in the accept queue."""
-    here = view.visits.filter(pl.col("server").cast(pl.String) == server, pl.col("arrival").is_not_null())
-    intact = here.filter(pl.all_horizontal(pl.col("drops", "data_drops").fill_null(0) == 0))
-    opens = pl.col("interaction").cast(pl.String).str.starts_with(LOGIN).fill_null(False)
-    table = intact.select("arrival", "departure", opens=opens).collect().sort("arrival")
-    came, left = (table.filter("opens") if table["opens"].any() else table).select("arrival", "departure").to_numpy().T
-    if not len(came):
-        return np.zeros(len(lost), dtype=bool)
-    following = np.searchsorted(came, lost, "right")
-    at = np.minimum(following, len(came) - 1)
-    soon = (following < len(came)) & (came[at] - lost <= LONG_NS)
-    stays = view.stays[server]
-    before, after = (np.searchsorted(stays.departures, times) for times in (came[at], left[at]))
-    return np.asarray(soon & (after - before < MOSTLY * (stays.queue(came[at]) - 1)))
+def _is_astray(view: View, server: str, stays: Stays, lost: NDArray[np.int64], inside: NDArray[np.int64]) -> bool:
+    """Return whether the packets were lost on a path that loses packets at any queue length. Two facts show it. Packets
+    of open connections to the server were lost at the same time, which no accept queue drops. And requests accepted
+    meanwhile found as many inside: about half of them do if losses have nothing to do with the queue, and hardly any
+    if it was full."""
+    begin, end = int(lost[0]), int(lost[-1])
+    data = pl.col("data_drops").fill_null(0) > 0
+    its = (pl.col("server").cast(pl.String) == server) & pl.col("sent").is_between(begin, end)
+    opened = sum(len(table.filter(data, its)) for table in (view.lossy, view.requests))
+    first, last = np.searchsorted(stays.arrivals, (begin, end))
+    if opened < SEVERAL or last - first < SEVERAL:
+        return False
+    came = stays.arrivals[first:last]
+    met = np.sort(stays.queue(came - 1))
+    return float((1.0 - np.searchsorted(met, inside) / len(met)).mean()) >= MOSTLY / 2
 
 
 def _filled_before(stays: Stays, lost: NDArray[np.int64]) -> NDArray[np.bool_]:

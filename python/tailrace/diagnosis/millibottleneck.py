@@ -244,7 +244,7 @@ def _finding(view: View, stall: Stall) -> Finding:
         kind = "mean" if r.metric == "cpu_throttled" else "median"
         numbers[f"{r.metric}_{kind}"], numbers[f"{r.metric}_calm_mean"] = r.inside, r.calm
     when = f"from {clock(view, stall.begin)} for {duration(lasted)}"
-    held = list({r.metric: r.why for r in reversed(stall.resources) if r.saturated}.values())[::-1]
+    held = list({r.metric: r.why for r in stall.resources if r.saturated}.values())
     if held:
         sentence = f"{stall.origin} could not keep up {when} ({answers}): {listing(held)}."
         return Finding("millibottleneck", "found", sentence, stall.origin, stall.begin, stall.end, numbers)

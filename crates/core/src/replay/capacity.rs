@@ -72,7 +72,9 @@ impl Capacity {
             .iter()
             .copied()
             .zip(which.iter().map(|i| part(i).end));
-        let (pieces, starts) = Pieces::of(stretches, cores, grid);
+        // Time is also cut where a part came that kept no core at work then.
+        let came = which.iter().map(|i| (part(i).begin, part(i).begin));
+        let (pieces, starts) = Pieces::of(stretches.chain(came), cores, grid);
         // Parts that are near to each other in the recording are near to each other in time.
         let mut last = 0;
         let mut find = |time: i64| {
@@ -199,7 +201,7 @@ impl Capacity {
             let ratio = if !need.is_nan() {
                 (need / work.max(1.0)).min(PULL)
             } else if span.came > span.begin {
-                // A part whose need is unknown needs no more than what it attained.
+                // A part whose need is unknown needs no more than what it attained since it came.
                 (since / work.max(1.0)).min(1.0)
             } else {
                 1.0

@@ -242,6 +242,10 @@ fn a_part_whose_need_is_unknown_needs_no_more_than_since_it_came() {
     let capacity = fit.found(&full(), &calm, 2 * KINDS as usize, 10, 20);
     let inside = capacity[202..219].iter().sum::<f64>() / 17.0;
     assert!(inside < 0.2, "{inside}");
+    assert!(capacity[50] > 0.9 && capacity[400] > 0.9);
+    let its = fit.which.iter().position(|&part| part == 200).unwrap();
+    let work = fit.works(&capacity)[its];
+    assert!((3.0e6..9.0e6).contains(&work), "{work}");
 }
 
 #[test]

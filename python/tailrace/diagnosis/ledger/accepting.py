@@ -24,8 +24,8 @@ from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.ledger.workers import lost_at
 
 STARVES = HARDLY_ANY
-"""An acceptor that starves accepts nothing while its server has less than a tenth of its speed: a stall rarely leaves
-more."""
+"""An acceptor that starves accepts nothing while its server has less than a tenth of its speed: most stalls leave less
+than that."""
 SLICES_NS = (10_000, 30_000, 100_000, 300_000)
 """So long each thread can run before the acceptor's next turn: between the cost of a switch of threads and the work of
 a short request. Longer ones give the same results as the last, because short requests end before."""

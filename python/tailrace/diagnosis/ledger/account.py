@@ -38,7 +38,7 @@ from tailrace.diagnosis.ledger.losses import (
 )
 from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.policies import Routes
-from tailrace.diagnosis.ledger.recorded import Flags, Numbers, Recorded
+from tailrace.diagnosis.ledger.recorded import Flags, Names, Numbers, Recorded
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import AT_WORK, TAKEN, Series
@@ -417,7 +417,8 @@ def _late(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.bool_]:
     connection or for a worker: it was taken, or the server takes what comes."""
     here = np.flatnonzero(recorded.server == recorded.number[server])
     since = (recorded.arrival if limits.taken_at_once(seen.view, server) else recorded.taken)[here]
-    known = (since < recorded.departure[here]) & ~places.opens(recorded.names)[here]
+    names = Names(recorded.names.labels, recorded.names.number[here])
+    known = (since < recorded.departure[here]) & ~places.opens(names)
     here, since = here[known], since[known]
     late = lock.late(recorded, here, since)
     times = np.stack([since, recorded.departure[here]], axis=1)[late]

@@ -150,6 +150,7 @@ def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     usually = np.bincount(groups[in_calm], minlength=size)
     lasted = np.bincount(groups[in_calm], took[in_calm], minlength=size)
     mean = lasted.sum() / max(usually.sum(), 1)
+    # Requests that take up to twice the mean bring no more work than the square root law of their number allows for.
     heavy = np.flatnonzero((every >= SEVERAL) & ((usually == 0) | (MOSTLY * lasted > mean * usually)))
     order = np.argsort(groups, kind="stable")
     first, last = np.searchsorted(groups[order], heavy), np.searchsorted(groups[order], heavy, "right")

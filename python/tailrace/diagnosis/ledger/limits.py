@@ -56,15 +56,17 @@ def of_servers(view: View, recorded: Recorded, workers: Numbers) -> dict[str, ND
 
 OWN_THREAD = ("mysql", "postgres")
 """A database of one of these protocols has a thread or a process for each connection."""
+PROXIES = ("pgbouncer", "pgpool", "odyssey", "proxysql", "maxscale")
+"""These programs speak the protocols, too."""
 
 
 def taken_at_once(view: View, server: str) -> bool:
     """Return whether a server takes each visit when it arrives: it is an event loop, or a database with a thread for
-    each connection. A server of the same protocol that calls others is a proxy, and its visits may wait for a
-    connection."""
+    each connection. The visits of a proxy may wait for a connection, and those of a pool of threads for a thread."""
     known = view.topology.server(server)
-    is_database = known is not None and known.protocol in OWN_THREAD and not view.topology.downstream_of(server)
-    return is_event_loop(view, server) or is_database
+    if is_event_loop(view, server) or known is None or known.protocol not in OWN_THREAD:
+        return is_event_loop(view, server)
+    return not known.workers and not view.topology.downstream_of(server) and known.software not in PROXIES
 
 
 def is_event_loop(view: View, server: str) -> bool:

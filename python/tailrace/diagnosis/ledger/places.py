@@ -10,7 +10,7 @@ passed    Other visits that came after it were served while it was inside. It al
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
           is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
 in turn   While others waited, such visits were served one after the other, each for as long as the first, or several
-          together, and then as many again. A server that stops does not answer exactly so many visits and stop again.
+          together, and then as many again. A server that stops does not stop again after so many visits.
 alike     It took as long as one of these visits and has the same name, and these do not take any length. It did not
           share a full CPU with so many visits that each of them was slow.
 behind    Most of its time is a call to a server behind, and that call took long by itself.
@@ -172,9 +172,10 @@ def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shar
         found = _heavy(here)
         if found.any():
             one = _held(here, found)
+            kept = bool(one.named.any()) or one.filled
             # Visits that wait inside a server hold no places of its callers: these wait for the same places.
-            heavy[rows[found]] = not one.places or one.inside <= one.places
-            held |= {recorded.servers[number]: one} if one.named.any() or one.filled else {}
+            heavy[rows[found]] = not (kept and 0 < one.places < one.inside)
+            held |= {recorded.servers[number]: one} if kept else {}
     return held
 
 
@@ -285,9 +286,14 @@ def _here(
 
 
 def _came(recorded: Recorded, rows: Times) -> Times:
-    """Return when each visit came. It may have waited at its caller, so it came when the caller's visit did."""
+    """Return when each visit came. If its caller has a limit, or this is the first call of the caller's visit, it may
+    have waited there, so it came when the caller's visit did."""
     parent = recorded.parent[rows]
-    return np.where(parent >= 0, recorded.arrival[parent], recorded.arrival[rows])
+    order = np.lexsort((recorded.sent[rows], parent))
+    first = np.ones(len(rows), dtype=bool)
+    first[order[1:]] = parent[order[1:]] != parent[order[:-1]]
+    behind = (parent >= 0) & (first | (recorded.workers[recorded.server[parent]] > 0))
+    return np.where(behind, recorded.arrival[parent], recorded.arrival[rows])
 
 
 def _lasted(edges: Times, speed: Shares, begin: Times, end: Times) -> Shares:
@@ -376,7 +382,8 @@ def _passed(here: _Here, long: Mask) -> Shares:
 def opens(names: Names) -> Mask:
     """Return which visits open a connection. They wait in the accept queue, where visits on open connections pass
     them."""
-    return np.char.startswith(names.labels, LOGIN)[names.number]
+    opening = (names.labels == LOGIN) | np.char.startswith(names.labels, f"{LOGIN} of ")
+    return np.asarray(opening[names.number])
 
 
 def _released(here: _Here, long: Mask) -> Mask:
@@ -397,7 +404,8 @@ def _released(here: _Here, long: Mask) -> Mask:
 
 def _in_turn(here: _Here, long: Mask) -> Shares:
     """Return for how long each visit was served, if such visits took turns; 0 for the others. Visits took turns if as
-    many were served together as were served before them, for the same time, while more waited and no other was served.
+    many were served together as were served before them, for the same time, while more waited. Others may be served
+    only between two groups.
     A visit that kept others waiting for as long at another time is such a visit, too."""
     order = np.argsort(here.end, kind="stable")
     end, begin = here.end[order], np.sort(here.begin)

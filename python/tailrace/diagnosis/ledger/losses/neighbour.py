@@ -27,10 +27,12 @@ UNSEEN = "processes without samples"
 
 def find(seen: Seen, server: str) -> Loss | None:
     steal = (*seen.view.series(server, "cpu_steal"), *seen.view.elsewhere("cpu_steal"))
-    stolen = [Loss(seen.beyond(s) * _had_work(seen, server), blur(s), s.place) for s in steal]
+    had_work = _had_work(seen, server)
+    stolen = [Loss(seen.beyond(s) * had_work, blur(s), s.place) for s in steal]
     own = seen.view.series(server, "cpu_busy")[:1]
     others = (*_others(seen, server, own[0]), *_unseen(seen, server, own[0])) if own else ()
-    busy = [_took(seen, server, own[0], other) for other in others]
+    most_of_processes = _of_processes(seen, server)
+    busy = [_took(seen, server, own[0], other, most_of_processes) for other in others]
     return most(seen.recorded(server, "neighbour_burst"), *stolen, *busy)
 
 
@@ -42,15 +44,12 @@ def _had_work(seen: Seen, server: str) -> Shares | float:
     return 1.0
 
 
-def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
+def _took(seen: Seen, server: str, own: Series, other: Series, of_processes: Shares | float) -> Loss:
     """Return the loss to another place, where both filled the CPU, with the servers of the same node. The other place
-    can have taken what the server lacked, but no more than it used beyond its usual."""
+    can have taken what the server lacked, but no more than it used beyond its usual, and a process no more than
+    `of_processes`."""
     used, got = seen.at(other), seen.at(own)
-    more = _more(seen, [other])
-    if _are_processes(other.place):
-        # On a full machine, some processes use more when others use less.
-        every = [series for series in seen.view.near(server, "cpu_busy") if _are_processes(series.place)]
-        more = np.minimum(more, _more(seen, every))
+    more = np.minimum(_more(seen, [other]), of_processes if _are_processes(other.place) else np.inf)
     lacked = np.maximum(np.clip(own.capacity - got, 0.0, None), _twice(seen, server, other, used + got))
     beside = (one for one in seen.view.beside(server) if one.place not in (own.place, other.place))
     whole = used + got + sum(seen.at(one) for one in beside)
@@ -63,10 +62,21 @@ def _took(seen: Seen, server: str, own: Series, other: Series) -> Loss:
     return Loss(np.clip(np.nan_to_num(share), 0.0, 1.0), max(blur(other), blur(own)), other.place)
 
 
+def _of_processes(seen: Seen, server: str) -> Shares | float:
+    """Return the most that processes of the same machine took. While the machine is full, some use more when others use
+    less. So they took what all together used beyond their usual."""
+    host = seen.view.of_host(server, "cpu_busy")
+    if host is None:
+        return np.inf
+    places = [one for one in seen.view.near(server, "cpu_busy") if _are_processes(one.place)]
+    mine = [one for one in places if not _is_elsewhere(seen, one.place, server)]
+    return np.where(seen.at(host) >= AT_WORK, _more(seen, mine), np.inf)
+
+
 def _more(seen: Seen, places: list[Series]) -> Shares:
-    """Return what these places together used beyond their usual."""
-    used = np.sum([np.nan_to_num(seen.at(one)) for one in places], axis=0)
-    return np.asarray(np.clip(used - sum(map(seen.slow.usual, places)), 0.0, None))
+    """Return what these places together used beyond their usual, as far as they were sampled."""
+    more = (np.nan_to_num(seen.at(one) - seen.slow.usual(one)) for one in places)
+    return np.asarray(np.clip(sum(more, np.zeros(len(seen.steps))), 0.0, None))
 
 
 def _unseen(seen: Seen, server: str, own: Series) -> list[Series]:
