@@ -15,12 +15,14 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import polars as pl
 
 from builders import T0, events
 from tailrace import dataset
+from tailrace.diagnosis import Diagnosis
 from tailrace.topology import Balancer, Call, Node, Server, Topology
 
 S = 1_000_000_000
@@ -359,3 +361,14 @@ def _cumulative(work: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.zeros(len(times))
     lengths[1::2] = order[:, 1] - order[:, 0]
     return np.maximum.accumulate(times), np.cumsum(lengths)
+
+
+@cache
+def starved() -> Memory:
+    """app gets a fifth of its core, 4.0 to 4.8 s."""
+    return system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2))
+
+
+def cause(diagnosis: Diagnosis) -> str:
+    """For the episode with the most VLRT requests."""
+    return max(diagnosis.episodes, key=lambda e: e.vlrt).cause

@@ -13,15 +13,10 @@ import polars as pl
 import pytest
 
 from builders import T0, requests, run, visits
-from systems import NX1, NX3, Memory, Slow, Tier, system
+from systems import NX1, NX3, Memory, Slow, Tier, cause, starved, system
 from tailrace.diagnosis import CauseEvidence, Diagnosis, diagnose
 from tailrace.diagnosis.tables import look
 from tailrace.topology import Node, Server
-
-
-def cause(diagnosis: Diagnosis) -> str:
-    """For the episode with the most VLRT requests."""
-    return max(diagnosis.episodes, key=lambda e: e.vlrt).cause
 
 
 def evidence(diagnosis: Diagnosis, name: str) -> CauseEvidence:
@@ -44,12 +39,6 @@ def db_stopped() -> Memory:
 def db_waits() -> Memory:
     """db stands still, waiting for its disk."""
     return db_stopped().sample("db", "psi_io", 0.01, (4.0, 4.6, 1.0))
-
-
-@cache
-def starved() -> Memory:
-    """app gets a fifth of its core, 4.0 to 4.8 s."""
-    return system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2))
 
 
 @cache

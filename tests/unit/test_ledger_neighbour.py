@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
-from systems import Memory, Slow, system
-from tailrace.diagnosis import Diagnosis, diagnose
+from systems import Memory, Slow, cause, starved, system
+from tailrace.diagnosis import diagnose
 from tailrace.topology import Node
-
-
-def cause(diagnosis: Diagnosis) -> str:
-    """For the episode with the most VLRT requests."""
-    return max(diagnosis.episodes, key=lambda e: e.vlrt).cause
-
-
-@cache
-def starved() -> Memory:
-    """app gets a fifth of its core, 4.0 to 4.8 s."""
-    return system(Slow("app", 4.0, 4.8, speed=0.2, cpu=0.2))
 
 
 @pytest.mark.parametrize(("runnable", "expected"), [(1.0, "neighbour"), (0.0, "unknown")])

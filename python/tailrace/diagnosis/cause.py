@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailrace.diagnosis import settle, tasks, words
+from tailrace.diagnosis import settle, tasks
 from tailrace.diagnosis.constants import ACTS, ALIKE, STEP_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Finding, Number, Verdict
@@ -27,7 +27,7 @@ from tailrace.diagnosis.millibottleneck import Stall
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import Cluster
-from tailrace.diagnosis.words import count, listing
+from tailrace.diagnosis.words import count, listing, share
 
 
 @dataclass(frozen=True)
@@ -246,13 +246,12 @@ def _charged(one: Share, origin: str, verdict: Replayed) -> CauseEvidence:
     took, lacked, begin, end = verdict.extract.took(one.cause, server, ACTS)
     sentence = f"{without} {one.which}." if one.which else without
     numbers: dict[str, Number] = {}
-    if took:
-        sentence = f"{without} It took {words.share(took / lacked)} of the capacity that {server} lacked."
-        numbers = {"taken_ns": took, "lacked_ns": lacked}
-    share = one.vlrt / verdict.recorded
     coverage = took / lacked if took and lacked else None
-    place = one.place or one.server
-    return CauseEvidence(one.cause, place, "found", sentence, share, coverage, begin, end, numbers)
+    if coverage is not None:
+        sentence = f"{without} It took {share(coverage)} of the capacity that {server} lacked."
+        numbers = {"taken_ns": took, "lacked_ns": lacked}
+    place, part_of_all = one.place or one.server, one.vlrt / verdict.recorded
+    return CauseEvidence(one.cause, place, "found", sentence, part_of_all, coverage, begin, end, numbers)
 
 
 def _other(view: View, origin: str, stall: Stall | None, verdict: Replayed, line: Line, lacks: bool) -> CauseEvidence:
@@ -260,14 +259,13 @@ def _other(view: View, origin: str, stall: Stall | None, verdict: Replayed, line
     missing = line.missing(view, origin) if _is_possible(line, stall) and lacks else None
     took, lacked, begin, end = verdict.extract.took(line.name, origin, ACTS)
     said: Verdict = "unknown" if missing else "absent"
+    coverage = took / lacked if took and lacked else None
     if missing:
         sentence = f"Whether it was {SAYS[line.name].format(server=origin, place='another place')} was not recorded."
-    elif took:
-        part = words.share(took / lacked)
-        sentence = f"It took {part} of the capacity that {origin} lacked, which changes nothing."
+    elif coverage is not None:
+        sentence = f"It took {share(coverage)} of the capacity that {origin} lacked, which changes nothing."
     else:
         sentence = f"It took nothing that {origin} lacked."
-    coverage = took / lacked if took and lacked else None
     return CauseEvidence(line.name, None, said, sentence, None, coverage, begin, end, {}, missing)
 
 

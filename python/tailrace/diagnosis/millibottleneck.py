@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import sampling, settle
-from tailrace.diagnosis.constants import ALIKE, FINE_NS, MANY, NEARLY, SEVERAL
+from tailrace.diagnosis.constants import ALIKE, FINE_NS, MANY, NEARLY
 from tailrace.diagnosis.finding import Finding, Number, Verdict
 from tailrace.diagnosis.overflow import Overflow
 from tailrace.diagnosis.queues import Rise, Times, every
@@ -197,7 +197,7 @@ def judge(series: Series, usual: float | None, begin: int, end: int, held_up: bo
     # The kernel renews a quota every 100 ms: with samples of 50 ms, every other sample shows nothing.
     inside = (series.mean(begin, end) if metric == "cpu_throttled" else series.median(begin, end)) or 0.0
     if metric != "cpu_busy":
-        full = inside >= LIMITS[metric] and inside >= SEVERAL * (usual or 0.0)
+        full = inside >= LIMITS[metric] and inside >= 3 * (usual or 0.0)
         why = f"{_SAYS[metric]} {share(inside)} of the time{usually}"
         return Resource(metric, inside, usual, full, why)
     if inside >= AT_WORK * series.capacity:

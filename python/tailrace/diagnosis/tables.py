@@ -197,8 +197,6 @@ SILENT = "silent_client"
 KEPT = "idle_client"
 UNHEARD = "silent_server"
 LOST = "drop"
-LOGIN = "LOGIN"
-"""The name of the first visit on a connection to a database begins so (crates/core/src/capture/wire)."""
 EACH = (SILENT, KEPT, UNHEARD, LOST)
 """At the same time, several clients of a server may be silent, keep a connection, wait for the server to speak, or lose
 a packet. Each of them counts."""

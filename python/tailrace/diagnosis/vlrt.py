@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, APART, FEW, HARDLY_ANY, LEAST_LIMIT, MANY, NEARLY, QUICK, SEVERAL
+from tailrace.diagnosis.constants import ALIKE, APART, FEW, HARDLY_ANY, MANY, NEARLY, QUICK, SEVERAL
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, complement, length, spans, without
@@ -185,7 +185,7 @@ def _threshold(response: NDArray[np.int64]) -> tuple[int, str]:
     highest = np.inf if QUICK * float(np.median(ordered)) > THRESHOLD_NS else THRESHOLD_NS
     for low, high in (gap for gap in gaps if gap[1] <= highest):
         beyond = len(ordered) - int(np.searchsorted(ordered, high))
-        if beyond >= max(LEAST_LIMIT, slow // 5) and low > THRESHOLD_NS // 2:
+        if beyond >= max(5, slow // 5) and low > THRESHOLD_NS // 2:
             middle = int((low * high) ** 0.5)
             return middle, f"the gap between the modes, {duration(low)} to {duration(high)}"
     return THRESHOLD_NS, f"{usual}; there is no gap between modes near it"
@@ -284,7 +284,7 @@ def find_modes(edges: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Mod
             del peaks[i if left < right else i + 1], valleys[i]
             i = max(i - 1, 0)
     bounds = [0, *valleys, len(counts)] if peaks else []
-    least = max(LEAST_LIMIT, int(counts.sum()) // 10_000)
+    least = max(5, int(counts.sum()) // 10_000)
     sizes = [int(counts[a:b].sum()) for a, b in pairwise(bounds)]
     return tuple(
         Mode(int(edges[peak] + edges[peak + 1]) // 2, size, None, None)
@@ -324,8 +324,8 @@ def infer_schedules(waits: dict[int, int], modes: tuple[int, ...]) -> tuple[str,
 def near(response: NDArray[np.int64] | int, retransmission: int) -> NDArray[np.bool_]:
     """Return whether response times can be a retransmission time plus a usual response: 2 % early to 15 % late. Timers
     are late by a tick. A repeated request also often queues behind the others that are repeated with it."""
-    late = np.asarray(response) / retransmission - 1.0
-    return (late >= -0.02) & (late <= 0.15)
+    late = np.asarray(response) - retransmission
+    return (late >= -0.02 * retransmission) & (late <= 0.15 * retransmission)
 
 
 def _at_schedule(mode: Mode, schedules: tuple[str, ...], waits: dict[int, int]) -> Mode:

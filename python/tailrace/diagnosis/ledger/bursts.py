@@ -116,6 +116,8 @@ class _Clients:
         middles = np.arange(steps) * STEP_NS + STEP_NS // 2
         waiting = Stays.of(recorded.sent[theirs], _until(recorded, theirs)).queue(middles)
         asked, pausing = _others(theirs, repeated), np.maximum(len(clients) - waiting, 0.0)
+        # If hardly any clients pause, the system holds the others, and they send when they get an answer. Then pauses
+        # say little about the number of requests.
         least = len(clients) * (1.0 if len(asked) < len(theirs) else HARDLY_ANY)
         return cls(asked, pausing, np.maximum(pausing, least))
 

@@ -28,12 +28,11 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MOSTLY, QUICK, STEP_NS
 from tailrace.diagnosis.ledger import silences
-from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded
+from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded, are_first
 from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, spans, without
-from tailrace.diagnosis.tables import LOGIN
 from tailrace.units import MILLISECOND
 
 Mask = NDArray[np.bool_]
@@ -41,6 +40,8 @@ Mask = NDArray[np.bool_]
 LONGER = 10.0
 """Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
 6.6 medians.)"""
+LOGIN = "LOGIN"
+"""This is the name of the first visit on a connection to a database (crates/core/src/capture/wire)."""
 SPREAD = 1.0 + MOSTLY
 """Visits that wait for the same timer or compute the same share a machine with others. So the longest of them takes up
 to a half longer than the shortest."""
@@ -147,6 +148,10 @@ class _Here:
     @cached_property
     def is_long(self) -> Mask:
         return np.asarray(self.work >= self.least)
+
+    @cached_property
+    def opens(self) -> Mask:
+        return opens(Names(self.labels, self.name))
 
     @cached_property
     def is_quick(self) -> Mask:
@@ -289,10 +294,8 @@ def _came(recorded: Recorded, rows: Times) -> Times:
     """Return when each visit came. If its caller has a limit, or this is the first call of the caller's visit, it may
     have waited there, so it came when the caller's visit did."""
     parent = recorded.parent[rows]
-    order = np.lexsort((recorded.sent[rows], parent))
-    first = np.ones(len(rows), dtype=bool)
-    first[order[1:]] = parent[order[1:]] != parent[order[:-1]]
-    behind = (parent >= 0) & (first | (recorded.workers[recorded.server[parent]] > 0))
+    limited = recorded.workers[recorded.server[parent]] > 0
+    behind = (parent >= 0) & (are_first(parent, recorded.sent[rows]) | limited)
     return np.where(behind, recorded.arrival[parent], recorded.arrival[rows])
 
 
@@ -320,7 +323,7 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
-    waited = _released(here, long) | opens(Names(here.labels, here.name)) | (here.alone < here.least)
+    waited = _released(here, long) | here.opens | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long))
@@ -361,7 +364,7 @@ def _passed(here: _Here, long: Mask) -> Shares:
     """Return for how long others were served while each visit was inside; 0 if that is not long, or not most of its
     time. Before that time, the visit may itself have waited for a place. Visits that open a connection need no such
     place."""
-    quick = np.sort(here.end[here.is_quick & ~opens(Names(here.labels, here.name))])
+    quick = np.sort(here.end[here.is_quick & ~here.opens])
     order = np.argsort(here.begin, kind="stable")
     begins, long_before = here.begin[order], np.concatenate(([0], np.cumsum(here.is_long[order])))
     apart = max(LONG_NS, 5 * int(np.median(np.diff(quick)))) if len(quick) > 1 else LONG_NS

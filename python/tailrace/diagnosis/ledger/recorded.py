@@ -189,6 +189,15 @@ class Recorded:
         return (self.parent < 0) & (self.caller < 0)
 
 
+def are_first(parent: Times, sent: Times) -> NDArray[np.bool_]:
+    """Return which visits no other of them precedes that was sent for the same visit. All without a parent are such."""
+    order = np.lexsort((sent, parent))
+    found = parent < 0
+    found[order[:1]] = True
+    found[order[1:]] |= parent[order[1:]] != parent[order[:-1]]
+    return found
+
+
 def record(
     view: View, slow: Slow, whole: Spans | None = None, counts: Mapping[str, int] | None = None
 ) -> Recorded | None:

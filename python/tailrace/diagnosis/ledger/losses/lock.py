@@ -22,7 +22,7 @@ from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.recorded import Recorded
+from tailrace.diagnosis.ledger.recorded import Recorded, are_first
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
@@ -124,11 +124,8 @@ def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Tim
 def _share_of_first(recorded: Recorded, here: Times, mine: Times) -> float:
     """Return the part of a kind in the visits that wait for no other one here: each is the first of its caller's visit,
     or a request of a client. While a server answers nobody, only such visits come."""
-    parent = recorded.parent[here]
-    order = np.lexsort((recorded.sent[here], parent))
-    behind = np.append(False, parent[order][1:] == parent[order][:-1]) & (parent[order] >= 0)
-    first = here[order[~behind]]
-    return float(np.isin(first, mine).mean())
+    first = are_first(recorded.parent[here], recorded.sent[here])
+    return float(np.isin(here[first], mine).mean())
 
 
 def _any_inside(recorded: Recorded, others: Times, end: int) -> bool:
