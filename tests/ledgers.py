@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tailrace.diagnosis import ledger, tables, vlrt
-from tailrace.diagnosis.ledger import account, recorded
+from tailrace.diagnosis.ledger import account, places, recorded
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.units import MILLISECOND
 
@@ -35,3 +37,11 @@ def shares(dataset: Any) -> dict[str, float]:
     found = charged(dataset)
     whole = sum(found.values())
     return {cause: vlrt / whole for cause, vlrt in found.items()} if whole else {}
+
+
+def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
+    """Visits of one server that are all called the same."""
+    n = len(begin)
+    flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
+    work = (end - begin).astype(float)
+    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), flag, 0 * work, flag, 0)

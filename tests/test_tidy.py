@@ -431,7 +431,7 @@ def causes() -> dict[str, str]:
     names = {path.stem: re.search(r'^CAUSE = "([^"]+)"', path.read_text(), re.MULTILINE) for path in files}
     found = {stem: name[1] for stem, name in names.items() if name}
     assert set(found.values()) == {cause.name for cause in losses.CAUSES}, (
-        "add each file of losses/ that has a CAUSE to CAPACITY, DELAYS or HOLDERS in losses/__init__.py"
+        "add each file of losses/ that has a CAUSE to CAPACITY, IN_QUIET_TIMES, DELAYS or HOLDERS in losses/__init__.py"
     )
     return found
 
@@ -444,6 +444,14 @@ def test_every_cause_is_listed_and_has_three_cases() -> None:
         assert cases.count(f'"{cause}"') >= 3, (
             f"losses/{stem}.py: add a positive, a negative and a confusable case to tests/unit/test_ledger.py"
         )
+
+
+def test_the_words_of_every_cause_can_be_completed() -> None:
+    from tailrace.diagnosis.ledger import losses
+
+    for cause in losses.CAUSES:
+        for words in (cause.says.format(server="app", place="db"), cause.plain.format(origin="app", place="db")):
+            assert not set(words) & set("{}"), cause.name
 
 
 def test_no_cause_knows_another() -> None:

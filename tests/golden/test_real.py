@@ -59,9 +59,14 @@ def test_what_would_settle_an_unknown_cause_is_named(case: tuple[Dataset, dict[s
     assert any(expected.get("missing", "") in text for text in missing)
 
 
-def test_requests_whose_packets_were_lost_on_the_way_have_a_cause_although_a_replay_also_has_an_unknown_loss() -> None:
-    (episode,) = diagnose(Dataset.open(HERE / "lossy-path-counted")).episodes
+@pytest.mark.parametrize("name", ["path-hole", "answers-lost", "lossy-path-counted"])
+def test_no_request_is_very_slow_without_the_packets_that_were_lost_on_the_way(name: str) -> None:
+    """Neither the attempts to connect nor the data of open connections are lost then, and no queue has a limit."""
+    (episode,) = diagnose(Dataset.open(HERE / name)).episodes
     assert (episode.cause, episode.findings[4].verdict) == ("packet-loss", "found")
+    assert episode.ledger is not None
+    [line] = episode.ledger.lines
+    assert (line.cause, line.share, line.vlrt_without) == ("packet-loss", 1.0, 0)
 
 
 def test_the_answer_also_names_the_second_cause() -> None:

@@ -67,7 +67,7 @@ def test_what_no_kernel_refused_was_lost_on_its_way_and_no_queue_overflowed() ->
     asked = diagnose(app_stopped().sample("web", "listen_drops", 0.0))
     assert {(row.dropper, row.origin, row.cause) for row in asked.summary} >= {(None, None, "packet-loss")}
     assert step(asked, "overflow").verdict == "absent"
-    assert "lost packets on the way" in asked.answer[0]
+    assert "packets of theirs were lost on the way" in asked.answer[0]
     counted = diagnose(app_stopped().sample("web", "listen_drops", 0.0, (4.0, 4.7, 5.0)))
     assert only(counted) == ("web", "app", "upstream")
     unanswered = app_stopped().sample("web", "listen_drops", 5.0).sample("web", "listen_overflows", 0.0)

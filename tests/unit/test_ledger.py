@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import T0
-from ledgers import charged as shares
+from ledgers import charged
 from ledgers import drawn_up
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
@@ -62,19 +62,19 @@ def test_the_replay_of_a_recording_is_the_recording(stopped: Memory) -> None:
 
 
 def test_a_stop_is_charged_with_what_disappears_without_it(stopped: Memory) -> None:
-    found = shares(stopped)
+    found = charged(stopped)
     assert found["freeze"] >= 0.9 * sum(found.values())
 
 
 def test_the_process_that_took_the_cpu_is_charged() -> None:
     starved = system(Slow("app", 4.0, 4.8, speed=0.1, cpu=0.1))
-    found = shares(starved.sample("neighbour", "cpu_busy", 0.02, (4.0, 4.8, 0.9)))
+    found = charged(starved.sample("neighbour", "cpu_busy", 0.02, (4.0, 4.8, 0.9)))
     assert max(found, key=lambda name: found[name]) == "neighbour"
 
 
 def test_a_busy_disk_of_a_server_that_lost_nothing_is_not_charged(stopped: Memory) -> None:
     memory = system(Slow("app", 4.0, 4.6)).sample("db", "psi_io", 0.01, (4.0, 4.6, 0.9))
-    found = shares(memory)
+    found = charged(memory)
     assert found["freeze"] >= 0.9 * sum(found.values())
 
 
@@ -281,4 +281,10 @@ def test_while_a_pause_stops_a_server_a_neighbour_takes_nothing_from_it() -> Non
     """What the neighbour left would be enough for so few requests."""
     paused = system(Slow("app", 4.0, 5.6, cpu=0.8), rate=100).event("app", "gc", 4.0, 5.6)
     beside = paused.sample("neighbour", "cpu_busy", 0.0, (4.0, 5.6, 0.2))
-    assert shares(beside.sample("app", "tasks_runnable", 0.0, (4.0, 5.6, 3.0))).keys() == {"garbage-collection"}
+    assert charged(beside.sample("app", "tasks_runnable", 0.0, (4.0, 5.6, 3.0))).keys() == {"garbage-collection"}
+
+
+@pytest.mark.parametrize("metric", ["psi_memory", "psi_io", "cpu_throttled"])
+def test_what_always_takes_all_of_the_time_takes_nothing_beyond_that(metric: str) -> None:
+    found = charged(system(Slow("app", 4.0, 4.6)).sample("app", metric, 1.0))
+    assert found.keys() == {"freeze"}

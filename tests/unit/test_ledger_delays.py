@@ -24,6 +24,8 @@ from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import lock, path
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.serialise import as_dict
+from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.view import View
 from tailrace.score import score
 
 MS = 1_000_000
@@ -227,16 +229,25 @@ def test_a_counter_whose_clock_is_behind_still_shows_that_the_queue_refused(monk
     assert all(one.all() for one in found)
 
 
+def counter(first: float, last: float) -> Series:
+    """A counter of refusals that counts from `first` to `last` (seconds), sampled for ten seconds."""
+    begin = np.arange(0, 10_000 * MS, 50 * MS)
+    counts = (begin >= first * 1000 * MS) & (begin < last * 1000 * MS)
+    return Series("app", "listen_drops", begin, begin + 50 * MS, counts.astype(float))
+
+
+def refusing(*series: Series) -> Any:
+    view = SimpleNamespace(refusals_of=lambda _: series)
+    view.may_refuse = lambda *given: View.may_refuse(view, *given)  # type: ignore[arg-type]
+    return view
+
+
 def test_an_attempt_that_was_lost_before_the_queue_refused_others_was_not_refused() -> None:
     """The server refuses others from 2 to 4 s. The first request is lost at 1 s and comes at 4 s; the second is lost at
     0.5 s and again at 3.5 s; the third is lost at 2 s."""
-    steps = Steps.of(np.array([[0, 10_000 * MS]]))
-    refusals = SimpleNamespace(interval_ns=50 * MS)
-    counts = np.zeros(1000)
-    counts[200:400] = 1.0
-    seen: Any = SimpleNamespace(view=SimpleNamespace(refusals_of=lambda _: [refusals]), at=lambda _: counts)
+    seen: Any = SimpleNamespace(view=refusing(counter(2, 4)))
     columns: Any = SimpleNamespace(
-        steps=steps,
+        steps=Steps.of(np.array([[0, 10_000 * MS]])),
         sent=np.array([1000, 500, 2000]) * MS,
         arrival=np.array([4000, 9500, 5000]) * MS,
         schedule=(3000 * MS, 9000 * MS),
@@ -245,6 +256,23 @@ def test_an_attempt_that_was_lost_before_the_queue_refused_others_was_not_refuse
     columns.sent, columns.arrival = np.array([100, 4100]) * MS, np.array([3100, 9100]) * MS
     columns.schedule = tuple(second * 1000 * MS for second in range(1, 6))
     assert path._refused(seen, "app", columns, np.arange(2)).tolist() == [True, False], "linear (Linux 6.5)"
+
+
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        ([], [True, True, True]),
+        ([counter(2, 4)], [False, True, True]),
+        ([counter(0, 0)], [False, False, True]),
+        ([counter(0, 0), counter(0, 1)], [True, False, True]),
+    ],
+    ids=["no counter", "counts later", "counts nothing", "the second one counts"],
+)
+def test_a_server_may_refuse_where_its_counter_counts_or_where_nothing_was_sampled(
+    series: list[Series], expected: list[bool]
+) -> None:
+    at = np.array([500, 3000, 20_000]) * MS
+    assert refusing(*series).may_refuse("app", at, at).tolist() == expected
 
 
 def test_the_ends_of_a_lossy_path_are_named() -> None:
@@ -261,8 +289,9 @@ def test_visits_that_wait_for_a_call_wait_for_no_lock() -> None:
 
 
 def test_delays_of_lines_add_up_by_visit() -> None:
-    late = Delays(np.array([1]), np.array([200]), late=True)
-    pause = Delays(np.array([0, 2]), np.array([5, 7]), late=False)
+    late = Delays.came_late(np.array([1]), np.array([200]))
+    pause = Delays.paused(np.array([0, 2]), np.array([5, 7]))
+    assert [part.tolist() for part in delays.held_up(3, [late.and_also(pause)])] == [[0, 200, 0], [5, 0, 7]]
     found = delays.held_up(3, [late, pause])
     assert [part.tolist() for part in found] == [[0, 200, 0], [5, 0, 7]]
 

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from builders import STATES, Without
-from ledgers import drawn_up, shares
+from ledgers import drawn_up, here, shares
 from plans import made
 from systems import Slow, system
 from tailrace.dataset import Dataset
@@ -351,14 +351,6 @@ def test_a_visit_that_waited_behind_one_with_a_name_does_not_hide_it(monkeypatch
     assert charged is not None
     assert len(charged) == 2
     assert not np.isin(pages, charged).any()
-
-
-def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
-    """Visits of one server that are all called the same."""
-    n = len(begin)
-    flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
-    work = (end - begin).astype(float)
-    return places._Here(np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), flag, 0 * work, flag, 0)
 
 
 def test_a_visit_whose_request_is_not_known_has_no_name_that_shows_it() -> None:

@@ -87,10 +87,10 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
     if again is not None:
         sentence = PLAIN[DNS].format(origin="", place=again.place or "")
         return f"{sentence[:1].upper()}{sentence[1:]}."
-    told = episodes[0].findings[2]
+    told = max(episodes, key=lambda episode: episode.vlrt).findings[2]
     if {"slow_by_themselves", "older_than_recording"} & set(told.numbers):
         return told.sentence
-    return because.unexplained(diagnosis) or ("" if episodes[0].dropper is None else told.sentence)
+    return because.unexplained(diagnosis) or ("" if episodes[0].dropper is None else episodes[0].findings[2].sentence)
 
 
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:

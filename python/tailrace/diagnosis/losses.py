@@ -97,9 +97,10 @@ def _own_cost(view: View, rows: pl.DataFrame) -> NDArray[np.int64]:
 
 def _behind(view: View) -> pl.DataFrame:
     """Return the visits that lost packets, with the time that this cost them."""
-    rows = view.lossy
+    queries = [known.name for known in view.topology.servers if view.is_asked_for_names(known.name)]
+    rows = view.lossy.filter(~pl.col("server").is_in(queries))  # A resolver repeats these, and no kernel.
     data = rows["data_drops"].to_numpy() > 0
-    cost = np.where(rows["drops"].to_numpy() > 0, rows["arrival"].to_numpy() - rows["sent"].to_numpy(), 0)
+    cost = rows["arrival"].to_numpy() - rows["sent"].to_numpy()
     for name, here in _by_server(rows, data).items():
         cost[here] += _repeated(view, name, rows["arrival"].to_numpy()[here], rows["departure"].to_numpy()[here])
     return rows.with_columns(cost=pl.Series(cost, dtype=pl.Int64), unanswered=pl.col("drops") > 0)

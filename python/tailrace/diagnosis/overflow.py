@@ -23,7 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import lasting, sampling, settle
-from tailrace.diagnosis.constants import ALIKE, FINE_NS, LONG_NS, LOOKBACK_NS, MOMENTS, MOSTLY, SHORTEST_NS
+from tailrace.diagnosis.constants import ALIKE, FINE_NS, LONG_NS, LOOKBACK_NS, MOMENTS, MOSTLY, SEVERAL, SHORTEST_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.lasting import Lasting
@@ -153,7 +153,10 @@ def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:
     no server is known to have dropped, or its requests take that long at any time."""
     span = None, cluster.begin, cluster.end
     if slow.is_by_itself(cluster):
-        sentence = "Nearly all requests of this interaction take that long: they are slow by themselves."
+        names = slow.requests["interaction"].cast(pl.String).gather(cluster.rows).unique().sort().to_list()
+        more = [f"{len(names) - SEVERAL} other kinds of"] if len(names) > SEVERAL else []
+        whose = listing(names[:SEVERAL] + more)
+        sentence = f"Nearly all {whose} requests take that long: they are slow by themselves."
         return Finding("overflow", "absent", sentence, *span, {"slow_by_themselves": True})
     if not lost.astray:
         return None

@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tailrace.dataset import Connections
 from tailrace.diagnosis.callers import Callers
 from tailrace.diagnosis.clock import REAL, Clock
-from tailrace.diagnosis.constants import MOMENTS
+from tailrace.diagnosis.constants import MOMENTS, REPEATED_NS
 from tailrace.diagnosis.queues import Crowds, Stays, Times, together
 from tailrace.diagnosis.series import Series
 from tailrace.diagnosis.spans import Spans, spans
@@ -265,6 +266,23 @@ class View:
         not counted apart, return the counts of all connections that it dropped. There, Linux also counts a connection
         that it cannot answer because it has no route."""
         return self.series(server, "listen_overflows") or self.series(server, "listen_drops")
+
+    def is_asked_for_names(self, server: str) -> bool:
+        """Return whether a server answers queries for names (DNS). They come over UDP, which repeats nothing."""
+        return any(known.name == server and known.protocol == "dns" for known in self.topology.servers)
+
+    def may_refuse(self, server: str, first: Times, last: Times) -> NDArray[np.bool_]:
+        """Return for packets that were sent from `first` to `last` whether the server's kernel may have refused one: it
+        counted a refusal around this time, or nothing was counted then. It counts some time after a packet was sent,
+        and the clock of the samples may be off by as much as one of them lasts."""
+        known, counted = np.zeros(len(first), dtype=bool), np.zeros(len(first))
+        for series in self.refusals_of(server):
+            before = np.concatenate(([0.0], np.cumsum(series.value)))
+            begin = np.searchsorted(series.end, first - series.interval_ns, "right")
+            end = np.searchsorted(series.begin, last + series.interval_ns + REPEATED_NS)
+            known |= end > begin
+            counted += before[np.maximum(begin, end)] - before[begin]
+        return np.asarray(~known | (counted > 0))
 
     @cached_property
     def refusals(self) -> dict[str, tuple[Series, ...]]:

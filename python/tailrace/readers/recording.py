@@ -152,13 +152,18 @@ def _cpus(state: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]) -> Topology:
     """Return the topology with each server on the node that has its address. `places` then maps each listener
-    (`node:80`) to the server on that port."""
-    node_of = {address: node["name"] for node in nodes for address in node["addresses"]}
+    (`node:80`) to the server on that port. Each network namespace has the loopback addresses, so the node with a
+    listener on that port counts first, and then the host."""
+    nodes_of: dict[str, list[str]] = {}
+    for known in nodes:
+        for address in known["addresses"]:
+            nodes_of.setdefault(address, []).append(known["name"])
     servers = []
     listeners: dict[str, str] = {}
     for server in topology.servers:
         host, _, port = (server.address or "").rpartition(":")
-        node = node_of.get(host.strip("[]"))
+        its = nodes_of.get(host.strip("[]"), ())
+        node = next((name for name in its if f"{name}:{port}" in places), next(iter(its), None))
         servers.append(server if node is None else server.model_copy(update={"node": node}))
         if node is not None and f"{node}:{port}" in places:
             listeners.setdefault(f"{node}:{port}", server.name)

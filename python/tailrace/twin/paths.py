@@ -30,7 +30,7 @@ OF_DATA = tuple(REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
 def holes(account: Account, found: Structure, start: int) -> list[dict[str, Any]]:
     """As tables of `stalls`, in the order of servers and of time, which counts from `start`."""
     lines = ((server, loss) for (cause, server), loss in account.losses.items() if cause == CAUSE)
-    late = ((server, loss.delays.visits) for server, loss in lines if loss.delays)
+    late = ((server, loss.delays.visits[loss.delays.late]) for server, loss in lines if loss.delays)
     return [hole for server, visits in late for hole in _of(account, found, server, visits, start)]
 
 

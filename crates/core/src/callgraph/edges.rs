@@ -6,7 +6,7 @@
 //! is kept.
 
 use super::machines::Hosts;
-use crate::record::{Visit, NO_NAME, NO_TIME};
+use crate::record::{Names, Visit, NO_NAME, NO_TIME};
 use rustc_hash::FxHashMap;
 
 /// At least this share of the visits that are not inside by chance must lie inside. Lost packets
@@ -52,19 +52,26 @@ impl Nesting {
         self.visits > 0 && 1.0 - self.inside <= (1.0 - EXPLAINED) * (1.0 - self.chance)
     }
 
-    /// Whether so many lie inside by chance with a probability below one in [`BY_CHANCE`]
-    /// (Chernoff's bound of the binomial distribution). The estimate of chance is limited by the
-    /// number of shifted visits.
+    /// Whether so many lie inside by chance with a probability below one in [`BY_CHANCE`].
     pub fn is_no_chance(&self) -> bool {
+        self.evidence() >= BY_CHANCE.ln()
+    }
+
+    /// So many lie inside by chance with a probability of at most `exp(-evidence)` (Chernoff's bound
+    /// of the binomial distribution). The estimate of chance is limited by the number of shifted
+    /// visits.
+    fn evidence(&self) -> f64 {
         let n = self.visits as f64;
         let shifted = n * SHIFTS.len() as f64;
         let chance = (self.chance * shifted + 1.0) / (shifted + 2.0);
+        if self.inside <= chance {
+            return 0.0;
+        }
         let term = |share: f64, of: f64| match share {
             0.0 => 0.0,
             _ => share * (share / of).ln(),
         };
-        let divergence = term(self.inside, chance) + term(1.0 - self.inside, 1.0 - chance);
-        self.inside > chance && n * divergence >= BY_CHANCE.ln()
+        n * (term(self.inside, chance) + term(1.0 - self.inside, 1.0 - chance))
     }
 }
 
@@ -102,27 +109,33 @@ struct Cover {
 }
 
 impl Cover {
-    fn of(mut visits: Vec<Interval>) -> Option<Self> {
-        visits.sort_unstable();
-        let begin = visits.first()?.0;
-        let mut latest = i64::MIN;
-        let mut durations: Vec<i64> = visits
+    /// How long visits take is learnt from those with a whole answer, if there are any. `sample` is the
+    /// time of all visits: while this server has none, it calls nobody.
+    fn of(
+        mut visits: Vec<Interval>,
+        mut given_up: Vec<Interval>,
+        sample: Interval,
+    ) -> Option<Self> {
+        let whole = if visits.is_empty() { &given_up } else { &visits };
+        let mut durations: Vec<i64> = whole
             .iter()
             .map(|(arrival, end)| end.saturating_sub(*arrival))
             .collect();
         durations.sort_unstable();
+        visits.append(&mut given_up);
+        visits.sort_unstable();
+        let mut latest = i64::MIN;
         for visit in &mut visits {
             latest = latest.max(visit.1);
             visit.1 = latest;
         }
-        let long = durations[durations.len() * 9 / 10];
-        let (settling, settled) = (begin.saturating_add(long), latest.saturating_sub(long));
-        let short = settling >= settled;
-        let (begin, settled) = if short {
-            (begin, latest)
-        } else {
-            (settling, settled)
-        };
+        let long = *durations.get(durations.len() * 9 / 10)?;
+        let settled = (
+            sample.0.saturating_add(long),
+            sample.1.saturating_sub(long),
+        );
+        let short = settled.0 >= settled.1;
+        let (begin, settled) = if short { sample } else { settled };
         Some(Cover {
             arrivals: visits,
             median: durations[durations.len() / 2],
@@ -141,9 +154,12 @@ impl Cover {
 }
 
 impl Sample {
-    pub fn of(visits: &[Visit]) -> Sample {
-        let mut stays: FxHashMap<u32, Vec<Interval>> = FxHashMap::default();
-        let mut calls = Calls::default();
+    /// A call without a whole answer ends for the caller when it gives up, and for the server when
+    /// it finds that out. So such calls show nothing, unless a server answers none at all.
+    pub fn of(visits: &[Visit], names: &Names) -> Sample {
+        let mut stays: FxHashMap<u32, (Vec<Interval>, Vec<Interval>)> = FxHashMap::default();
+        let mut sample = (i64::MAX, i64::MIN);
+        let (mut calls, mut broken) = (Calls::default(), Calls::default());
         for visit in visits
             .iter()
             .filter(|visit| visit.served && visit.departure != NO_TIME)
@@ -153,18 +169,25 @@ impl Sample {
             } else {
                 visit.arrival
             };
-            stays
-                .entry(visit.server)
-                .or_default()
-                .push((arrival, visit.departure));
-            calls
+            sample = (sample.0.min(arrival), sample.1.max(visit.departure));
+            let whole = names.is_answered(visit.status);
+            let (answered, given_up) = stays.entry(visit.server).or_default();
+            let of_kind = if whole { answered } else { given_up };
+            of_kind.push((arrival, visit.departure));
+            let of_kind = if whole { &mut calls } else { &mut broken };
+            of_kind
                 .entry((visit.caller, visit.server))
                 .or_default()
                 .push((visit.sent, visit.departure));
         }
+        for (pair, its) in broken {
+            calls.entry(pair).or_insert(its);
+        }
         let covers = stays
             .into_iter()
-            .filter_map(|(server, stays)| Some((server, Cover::of(stays)?)))
+            .filter_map(|(server, (answered, given_up))| {
+                Some((server, Cover::of(answered, given_up, sample)?))
+            })
             .collect();
         Sample { calls, covers }
     }
@@ -191,9 +214,18 @@ impl Sample {
         Some(nesting)
     }
 
-    /// If both are on one host and each could be calling the other, the caller is the one that
-    /// takes longer.
-    pub fn takes_longer(&self, caller: u32, callee: u32) -> bool {
+    /// If both are on one host and each could be calling the other, the caller is the one with more
+    /// evidence. Without evidence, it is the one that takes longer.
+    pub fn is_caller(&self, edge: &Nesting) -> bool {
+        let reverse = self.nesting(edge.callee, edge.host, edge.caller);
+        let Some(reverse) = reverse.filter(Nesting::holds) else {
+            return true;
+        };
+        let (here, there) = (edge.evidence(), reverse.evidence());
+        here > there || here == there && self.takes_longer(edge.caller, edge.callee)
+    }
+
+    fn takes_longer(&self, caller: u32, callee: u32) -> bool {
         let median = |server| self.covers.get(&server).map(|cover| cover.median);
         median(callee) <= median(caller)
     }
@@ -201,7 +233,7 @@ impl Sample {
 
 /// The edges of the sample.
 pub fn discover(visits: &[Visit], hosts: &Hosts<'_>) -> Found {
-    let sample = Sample::of(visits);
+    let sample = Sample::of(visits, hosts.names);
     let mut found = Vec::new();
     let mut undecided = false;
     for (&(host, callee), calls) in &sample.calls {
@@ -214,7 +246,7 @@ pub fn discover(visits: &[Visit], hosts: &Hosts<'_>) -> Found {
             let short = sample.covers.get(&caller).is_none_or(|cover| cover.short);
             open |= short || nesting.visits < ENOUGH || nesting.chance >= DROWNED;
             let elsewhere = hosts.of(callee) != host;
-            if nesting.holds() && (elsewhere || sample.takes_longer(caller, callee)) {
+            if nesting.holds() && (elsewhere || sample.is_caller(&nesting)) {
                 found.push(nesting);
             }
         }

@@ -50,7 +50,7 @@ impl Machines {
         if !loopback.contains(&true) {
             return Machines::default();
         }
-        let sample = Sample::of(visits);
+        let sample = Sample::of(visits, names);
         let at_loopback = |host: u32| loopback.get(host as usize).copied().unwrap_or(false);
         let host_of = |server: u32| names.server_hosts.get(server as usize).copied();
         let edges = nested(&sample, at_loopback, host_of);
@@ -157,13 +157,15 @@ fn nested(
         let may_call = |caller: u32| {
             let at = host_of(caller);
             let inner = at_loopback(host) || at.is_some_and(&at_loopback);
-            caller != callee && (at == Some(host) || inner) && sample.takes_longer(caller, callee)
+            caller != callee && (at == Some(host) || inner)
         };
         let nestings = callers
             .iter()
             .filter(|&&caller| may_call(caller))
             .filter_map(|&caller| sample.nesting(caller, host, callee));
-        found.extend(nestings.filter(|nesting| nesting.holds() && nesting.is_no_chance()));
+        found.extend(nestings.filter(|nesting| {
+            nesting.holds() && nesting.is_no_chance() && sample.is_caller(nesting)
+        }));
     }
     choose(found, sample, |edge| at_loopback(edge.host))
 }

@@ -90,6 +90,9 @@ pub struct Visit {
     pub downstream_ns: i64,
 }
 
+/// The statuses of visits without a whole answer.
+const UNANSWERED: [&str; 5] = ["refused", "timeout", "reset", "abandoned", "unknown"];
+
 /// The meaning of the indices in the rows. It grows while rows are made; an index never changes its
 /// meaning.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -139,6 +142,12 @@ impl Names {
             *place = called;
             self.refolded += 1;
         }
+    }
+
+    /// Whether visits of this status have a whole answer, also if it is an error.
+    pub fn is_answered(&self, status: u32) -> bool {
+        let text = self.statuses.get(status as usize);
+        !text.is_some_and(|text| UNANSWERED.contains(&text.as_str()))
     }
 
     /// How much there is.

@@ -24,15 +24,32 @@ class Delays:
 
     visits: Times
     lasts: Times
-    late: bool
+    late: NDArray[np.bool_]
+
+    @classmethod
+    def paused(cls, visits: Times, lasts: Times) -> Delays:
+        return cls(visits, lasts, np.zeros(len(visits), dtype=bool))
+
+    @classmethod
+    def came_late(cls, visits: Times, lasts: Times) -> Delays:
+        return cls(visits, lasts, np.ones(len(visits), dtype=bool))
+
+    def only(self, some: NDArray[np.bool_]) -> Delays:
+        return Delays(self.visits[some], self.lasts[some], self.late[some])
+
+    def and_also(self, other: Delays) -> Delays:
+        return Delays(
+            np.concatenate((self.visits, other.visits)),
+            np.concatenate((self.lasts, other.lasts)),
+            np.concatenate((self.late, other.late)),
+        )
 
 
 def after_pauses(recorded: Recorded, delays: Iterable[Delays]) -> Recorded:
     """Return the recording with visits that start when their pause is over: a pause needs nothing from the server."""
     start = recorded.start.copy()
-    for one in delays:
-        if not one.late:
-            start[one.visits] = np.minimum(start[one.visits] + one.lasts, recorded.departure[one.visits])
+    for one in (each.only(~each.late) for each in delays):
+        start[one.visits] = np.minimum(start[one.visits] + one.lasts, recorded.departure[one.visits])
     return replace(recorded, start=start)
 
 
@@ -42,7 +59,7 @@ def free(recorded: Recorded, delays: Iterable[Delays]) -> NDArray[np.float64]:
     found = np.ones((len(recorded.servers), len(recorded.steps)))
     middles = np.arange(len(recorded.steps)) * STEP_NS + STEP_NS // 2
     for one in delays:
-        begin = recorded.sent[one.visits] if one.late else recorded.start[one.visits]
+        begin = np.where(one.late, recorded.sent[one.visits], recorded.start[one.visits])
         for number in np.unique(recorded.server[one.visits]).tolist():
             here, mine = recorded.server == number, recorded.server[one.visits] == number
             whole = Stays.of(recorded.sent[here], recorded.departure[here]).queue(middles)
@@ -55,5 +72,5 @@ def held_up(visits: int, delays: Iterable[Delays]) -> tuple[Times, Times]:
     """Return how late each visit arrives, and how long its worker pauses."""
     late, pause = np.zeros(visits, dtype=np.int64), np.zeros(visits, dtype=np.int64)
     for one in delays:
-        (late if one.late else pause)[one.visits] = one.lasts
+        late[one.visits[one.late]], pause[one.visits[~one.late]] = one.lasts[one.late], one.lasts[~one.late]
     return late, pause

@@ -61,12 +61,17 @@ PROXIES = ("pgbouncer", "pgpool", "odyssey", "proxysql", "maxscale")
 
 
 def taken_at_once(view: View, server: str) -> bool:
-    """Return whether a server takes each visit when it arrives: it is an event loop, or a database with a thread for
-    each connection. The visits of a proxy may wait for a connection, and those of a pool of threads for a thread."""
+    """Return whether a server takes each visit when it arrives: it is an event loop, or has a thread for each."""
+    return is_event_loop(view, server) or has_own_threads(view, server)
+
+
+def has_own_threads(view: View, server: str) -> bool:
+    """Return whether a server is a database with a thread for each connection, so that no visit waits for a worker. The
+    visits of a proxy may wait for a connection, and those of a pool of threads for a thread."""
     known = view.topology.server(server)
-    if is_event_loop(view, server) or known is None or known.protocol not in OWN_THREAD:
-        return is_event_loop(view, server)
-    return not known.workers and not view.topology.downstream_of(server) and known.software not in PROXIES
+    if known is None or known.kind == "async" or known.workers or known.protocol not in OWN_THREAD:
+        return False
+    return not view.topology.downstream_of(server) and known.software not in PROXIES
 
 
 def is_event_loop(view: View, server: str) -> bool:

@@ -18,6 +18,7 @@ behind    Most of its time is a call to a server behind, and that call took long
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -462,8 +463,9 @@ def _ranks(here: _Here, mine: Times, others: Mask) -> Times:
     """Return the rank of one of these visits in each stall in which others waited behind it. It has the first rank if
     every visit that came before it had left by its middle. On an event loop, visits that came before it wait with it
     for the turn that they need after a call, and have the ranks before its own. Another visit had come by then. The
-    first of those that came after it left with it or later. Those that came within a twentieth of its time do not count
-    as later: a server that reads from many connections may begin with another."""
+    first of those that came after it left with it or later, or with the first of those that held places beside it.
+    Those that came within a twentieth of its time do not count as later: a server that reads from many connections may
+    begin with another."""
     order = np.argsort(here.came[others], kind="stable")
     begin, end = here.came[others][order], here.end[others][order]
     first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
@@ -473,11 +475,23 @@ def _ranks(here: _Here, mine: Times, others: Mask) -> Times:
     at, later = (np.searchsorted(begin, here.begin[mine] + more, "right") for more in (0, slack))
     left = np.searchsorted(np.sort(end), middle, "right")
     rank = 1 + np.maximum(at - left, 0)
-    counts = (next_begin[at] <= middle) & (first_after[later] >= here.end[mine] - slack)
+    released = _first_released(here.begin[mine], here.end[mine])
+    counts = (next_begin[at] <= middle) & (first_after[later] >= released - slack)
     begins, ends = here.begin[mine][counts], here.end[mine][counts]
     stalls = spans(np.column_stack((begins, ends)))
     found = np.full(len(stalls), len(here.rows))
     np.minimum.at(found, np.searchsorted(stalls[:, 0], begins, "right") - 1, rank[counts])
+    return found
+
+
+def _first_released(begin: Times, end: Times) -> Times:
+    """Return for each visit when the first of those left that were inside when it came, or itself."""
+    found, inside = np.empty_like(end), list[int]()
+    for i in np.argsort(begin, kind="stable").tolist():
+        heapq.heappush(inside, int(end[i]))
+        while inside[0] <= begin[i]:
+            heapq.heappop(inside)
+        found[i] = inside[0]
     return found
 
 
@@ -489,9 +503,11 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
     unusual = int((here.is_long & ~heavy).sum())
     held = Stays.of(here.begin[heavy], here.end[heavy])
     inside = np.unique(held.queue(held.departures - 1)).tolist()
+    left = np.sort(held.departures)
+    together = max(map(len, np.split(left, 1 + np.flatnonzero(np.diff(left) > LONG_NS))))
     best, start, fewest = 0, here.begin, int(HARDLY_ANY * unusual)
     came = _behind_heavy(here, heavy)
-    for places in sorted({1, *inside[-4:]}):
+    for places in sorted({1, together, *inside[-4:]}):
         begins = turns(came, here.end, places)
         served = here.end - begins
         # With the right number, only visits that take long by themselves are served for long, and no visit leaves long

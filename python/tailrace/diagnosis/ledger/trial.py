@@ -306,4 +306,4 @@ class Trial:
 
     def _only(self, held_up: delays.Delays) -> delays.Delays:
         at = self._places(held_up.visits)
-        return replace(held_up, visits=at[at >= 0], lasts=held_up.lasts[at >= 0])
+        return replace(held_up, visits=at).only(at >= 0)

@@ -28,4 +28,4 @@ def pauses(recorded: Recorded, pools: Pools) -> Delays | None:
     lasts = recorded.departure - recorded.start
     gave_up = recorded.failed & ~calls & (share[recorded.group] >= MOSTLY) & (lasts >= LOOKS_NS)
     rows = np.flatnonzero(gave_up & np.isin(recorded.server, callers))
-    return Delays(rows, lasts[rows], late=False) if len(rows) else None
+    return Delays.paused(rows, lasts[rows]) if len(rows) else None

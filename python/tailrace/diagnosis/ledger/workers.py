@@ -29,13 +29,14 @@ def workers_of(view: View, server: str) -> int:
     if not calls:
         return 0
     lost = lost_at(view, server)
-    if len(lost) < LEAST_LIMIT:
-        waited = _waited_at(view, server)
-        opened = np.sum([stays.queue(waited) for stays in calls], axis=0)
-        return plateau(opened) or _few(opened)
-    opened = np.sum([stays.queue(lost) for stays in calls], axis=0)
-    low, middle, high = np.percentile(opened, (10, 50, 90)).tolist()
-    return int(middle) if middle >= LEAST_LIMIT and low >= held_from(high) else 0
+    if len(lost) >= LEAST_LIMIT:
+        opened = np.sum([stays.queue(lost) for stays in calls], axis=0)
+        low, middle, high = np.percentile(opened, (10, 50, 90)).tolist()
+        if middle >= LEAST_LIMIT:
+            return int(middle) if low >= held_from(high) else 0
+    waited = _waited_at(view, server)
+    opened = np.sum([stays.queue(waited) for stays in calls], axis=0)
+    return plateau(opened) or _few(opened)
 
 
 def _few(opened: Times) -> int:
@@ -48,8 +49,9 @@ def _few(opened: Times) -> int:
 
 
 def lost_at(view: View, server: str) -> Times:
-    """Return when attempts to reach the server were lost, or the last packets of handshakes with it were."""
+    """Return when the server may have refused attempts to reach it, or the last packets of handshakes with it."""
     attempts = view.lossy.filter((pl.col("server") == server) & (pl.col("drops") > 0))["sent"].to_numpy()
+    attempts = attempts[view.may_refuse(server, attempts, attempts)]
     silent = unheard.find(view)
     return np.sort(np.concatenate((attempts, silent.begin[silent.server == server])))
 

@@ -172,3 +172,62 @@ fn servers_at_several_loopback_addresses_are_on_one_machine_if_they_call_each_ot
     let (_, report) = link(chains(2, &[(0, CLIENT), (1, 0)]), &names);
     assert_eq!((edges(&report), report.requests), (vec![], 4), "chance");
 }
+
+/// A server asks another one up to four times, and gives up each attempt after 40 ms. The other one works on until it
+/// finds the connection closed. For a third of the time, it answers only the last attempt, or none.
+#[test]
+fn attempts_that_a_caller_gave_up_do_not_hide_that_it_calls() {
+    let mut names = placed(&[("mid", LOOPBACK), ("back", LOOPBACK)], &HOSTS);
+    names.statuses.push("reset".to_string());
+    let mut random = Random(7);
+    let mut stays = Vec::new();
+    for n in 0..600i64 {
+        let begin = n * 6 * MS + random.below(5) as i64 * MS;
+        let broken = if n < 400 { 0 } else { 4 - n % 2 };
+        let answered = broken < 4;
+        let end = begin + broken * 41 * MS + if answered { 22 * MS } else { 0 };
+        stays.push((0, LOOPBACK, begin, end + MS, 0));
+        for attempt in 0..broken {
+            let sent = begin + MS / 2 + attempt * 41 * MS;
+            let until = sent + 43 * MS + random.below(100) as i64 * MS;
+            stays.push((1, LOOPBACK, sent, until, 1));
+        }
+        if answered {
+            let sent = begin + MS / 2 + broken * 41 * MS;
+            stays.push((1, LOOPBACK, sent, sent + 16 * MS, 0));
+        }
+    }
+    stays.sort_by_key(|stay| stay.3);
+    let visits = (1..).zip(&stays).map(|(id, &(server, caller, begin, end, status))| Visit {
+        status,
+        ..stay(id, server, caller, begin, end)
+    });
+    let (_, report) = link(visits, &names);
+    assert_eq!(edges(&report), [("mid", "back")]);
+    assert_eq!(report.entries, ["mid"]);
+}
+
+/// Requests hold all sixteen threads of an application while a database, which answers nothing else, answers their
+/// queries for two seconds. Others wait for a thread meanwhile, so they lie inside queries, too.
+#[test]
+fn a_server_that_is_called_once_is_no_caller() {
+    let names = placed(&[("app", LOOPBACK), ("db", LOOPBACK)], &HOSTS);
+    let mut stays = Vec::new();
+    for n in 0..2000i64 {
+        let begin = n * 7 * MS;
+        let during = (7000..9000).contains(&(begin / MS));
+        let held = during && begin / MS < 7000 + 16 * 7;
+        let end = match (during, held) {
+            (false, _) => begin + 5 * MS,
+            (true, true) => 9000 * MS + n % 16 * MS,
+            (true, false) => 8800 * MS + n % 100 * MS,
+        };
+        stays.push((0, LOOPBACK, begin, end));
+        if held {
+            stays.push((1, LOOPBACK, begin + MS, end - MS));
+        }
+    }
+    let (_, report) = link(departing(stays.into_iter()), &names);
+    assert_eq!(edges(&report), [("app", "db")]);
+    assert_eq!(report.requests, 2000);
+}

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from tailrace.diagnosis.constants import HARDLY_ANY, MOSTLY, STEP_NS
-from tailrace.diagnosis.ledger import silences
+from tailrace.diagnosis.ledger import limits, silences
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 from tailrace.diagnosis.ledger.places import Held
@@ -32,6 +32,8 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
         held = held.only(held.named) if held.named.any() else None
     if held is None or not (computing or held.filled):
         return None
+    if not computing and not held.places and limits.has_own_threads(seen.view, server):
+        return None  # Nothing waits for a worker there. Others that wait for one visit wait for a lock.
     if held.by_turn and not seen.view.series(server, "cpu_busy"):
         return None  # It is not known whether the visits computed meanwhile.
     # If the places are known, the other visits wait for one and do not work.
@@ -48,7 +50,7 @@ def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
     if held is None or not held.named.all() or not seen.view.series(server, "cpu_busy"):
         return None
     rows = held.visits[~np.isin(held.visits, recorded.parent)]
-    return Delays(rows, recorded.departure[rows] - recorded.start[rows], late=False) if len(rows) else None
+    return Delays.paused(rows, recorded.departure[rows] - recorded.start[rows]) if len(rows) else None
 
 
 def fill_cpu(seen: Seen, server: str, held: Held) -> bool:

@@ -22,7 +22,7 @@ from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.recorded import Recorded, are_first
+from tailrace.diagnosis.ledger.recorded import Numbers, Recorded, are_first
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
@@ -30,7 +30,7 @@ from tailrace.diagnosis.words import count, duration
 CAUSE = "lock"
 VISITS = "visits"
 SAYS = "what {place} waited for together in {server}"
-PLAIN = "{place} waited together for one thing in {origin}, such as a lock"
+PLAIN = "{place} waited together for one thing (such as a lock) in {origin}"
 METRICS, EVENTS = ("cpu_busy", "tasks_blocked"), ()
 COMPUTES = False
 
@@ -44,20 +44,25 @@ def find(seen: Seen, server: str) -> Loss | None:
     if recorded is None or not _calls_are_seen(seen.view, server):
         return None
     here = np.flatnonzero(recorded.server == recorded.number[server])
-    found = [one for kind in _kinds(recorded, here) for one in _waiting(seen, recorded, server, here, kind)]
+    # Visits of one name may be of several kinds: EXECUTE does not say what it executes.
+    for names in (recorded.names, recorded.names.under(recorded.root)):
+        kinds = _kinds(names.number[here], here)
+        found = [one for kind in kinds for one in _waiting(seen, recorded, server, here, kind)]
+        if found:
+            break
     held = turns.held(seen, recorded, server)
     share = np.zeros(len(seen.steps)) if held is None else held.share
     if not found:
         return None if held is None else Loss(share, 1, _words(held.name, held.lasts))
     visits, lasts = (np.concatenate(part) for part in zip(*found, strict=True))
-    names = ", ".join(sorted(set(recorded.names[visits].tolist()) - {""}))
-    return Loss(share, 1, _words(names, lasts), delays=Delays(visits, lasts, late=False))
+    whose = ", ".join(sorted(set(names[visits].tolist()) - {""}))
+    return Loss(share, 1, _words(whose, lasts), delays=Delays.paused(visits, lasts))
 
 
-def _kinds(recorded: Recorded, here: Times) -> list[Times]:
+def _kinds(kind: Numbers, here: Times) -> list[Times]:
     """Return the visits of each kind that has enough of them."""
-    order = np.argsort(recorded.group[here], kind="stable")
-    begins = 1 + np.flatnonzero(np.diff(recorded.group[here[order]]))
+    order = np.argsort(kind, kind="stable")
+    begins = 1 + np.flatnonzero(np.diff(kind[order]))
     return [here[kind] for kind in np.split(order, begins) if len(kind) >= SEVERAL]
 
 
@@ -80,7 +85,8 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
     whole = len(recorded.steps) * STEP_NS
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
     work = int(np.median(recorded.departure[mine] - recorded.start[mine]))
-    share, taken = _share_of_first(recorded, here, mine), recorded.workers[recorded.number[server]] > 0
+    share = _share_of_first(recorded, here, mine)
+    taken = recorded.workers[recorded.number[server]] > 0 or limits.taken_at_once(seen.view, server)
     found: Waited = []
     for gap in gaps.tolist():
         begin, end = left[gap : gap + 2].tolist()
@@ -97,10 +103,11 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
         if passed is None:
             continue
         overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
-        only_mine = taken and share ** len(waited) <= CHANCE and not _any_inside(recorded, others, end)
+        came = int(since.min()), end
+        only_mine = taken and share ** len(waited) <= CHANCE and not _any_inside(recorded, others, *came)
         if not (overdue >= SEVERAL or only_mine):
             continue
-        if _others_fill(recorded, others, server, int(since.min()), end):
+        if _others_fill(recorded, others, server, *came):
             continue
         together = work * len(waited)
         if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end, together):
@@ -128,9 +135,11 @@ def _share_of_first(recorded: Recorded, here: Times, mine: Times) -> float:
     return float(np.isin(here[first], mine).mean())
 
 
-def _any_inside(recorded: Recorded, others: Times, end: int) -> bool:
-    """Return whether visits of other kinds were inside at the end, too: then workers took visits of all kinds."""
-    return bool(((recorded.start[others] < end) & (recorded.departure[others] >= end)).any())
+def _any_inside(recorded: Recorded, others: Times, begin: int, end: int) -> bool:
+    """Return whether visits of other kinds that were taken meanwhile were inside at the end, too: then workers took
+    visits of all kinds. One that was there before may be what the visits wait for."""
+    start = recorded.start[others]
+    return bool(((start >= begin) & (start < end) & (recorded.departure[others] >= end)).any())
 
 
 def _others_fill(recorded: Recorded, others: Times, server: str, begin: int, end: int) -> bool:

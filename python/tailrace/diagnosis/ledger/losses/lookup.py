@@ -14,7 +14,7 @@ import numpy as np
 
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.losses.senders import callers, is_asked_for_names
+from tailrace.diagnosis.ledger.losses.senders import callers
 from tailrace.diagnosis.view import View
 
 CAUSE = "dns"
@@ -26,14 +26,14 @@ COMPUTES = False
 
 def find(seen: Seen, server: str) -> Loss | None:
     recorded = seen.recorded_visits
-    if recorded is None or not is_asked_for_names(seen.view, server):
+    if recorded is None or not seen.view.is_asked_for_names(server):
         return None
     took = recorded.arrival - recorded.sent
     again = np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.lost > 0))
     if not len(again):
         return None
     way = f"from {callers(recorded, again)} to {server}"
-    return Loss(np.zeros(len(seen.steps)), 1, way, delays=Delays(again, took[again], late=True))
+    return Loss(np.zeros(len(seen.steps)), 1, way, delays=Delays.came_late(again, took[again]))
 
 
 def missing(view: View, server: str) -> str | None:

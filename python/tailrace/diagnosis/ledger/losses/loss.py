@@ -68,8 +68,7 @@ class Seen:
         """Return what a share of the time took beyond the usual, as a share of what the usual left. Capacity is
         measured in calm time, when the usual part was taken, too. Where nothing was sampled, it took nothing that is
         known."""
-        usual = min(self.slow.usual(series), 1.0 - 1e-6)
-        return np.clip(np.nan_to_num((self.at(series) - usual) / (1.0 - usual)), 0.0, 1.0)
+        return _beyond(np.nan_to_num(self.at(series)), self.slow.usual(series))
 
     @cached_property
     def calm(self) -> NDArray[np.bool_]:
@@ -78,8 +77,7 @@ class Seen:
 
     def beyond_usual(self, share: Shares) -> Shares:
         """Return the same for a share that is known for each step."""
-        usual = min(float(share[self.calm].mean()), 1.0 - 1e-6) if self.calm.any() else 0.0
-        return np.clip((share - usual) / (1.0 - usual), 0.0, 1.0)
+        return _beyond(share, float(share[self.calm].mean()) if self.calm.any() else 0.0)
 
     def sampled(self, server: str, metric: str) -> Loss | None:
         """Return the largest share that samples of the server, or of its node, show."""
@@ -115,6 +113,12 @@ class Seen:
 
     def covered(self, tables: list[Spans]) -> Shares:
         return self.steps.covered(union(tables))
+
+
+def _beyond(share: Shares, usual: float) -> Shares:
+    """What always takes all of the time takes nothing beyond that."""
+    left = 1.0 - usual
+    return np.clip((share - usual) / left, 0.0, 1.0) if left > 0.0 else np.zeros(len(share))
 
 
 def blur(series: Series) -> int:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import REPEATED_NS
+from tailrace.diagnosis.constants import NEARLY, REPEATED_NS
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.losses.senders import callers, is_asked_for_names
+from tailrace.diagnosis.ledger.losses.senders import callers
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
@@ -27,7 +27,7 @@ COMPUTES = False
 def find(seen: Seen, server: str) -> Loss | None:
     recorded, refusals = seen.recorded_visits, seen.view.refusals_of(server)
     # The kernel counts no drops of UDP: `lookup` has queries for names.
-    if recorded is None or not refusals or is_asked_for_names(seen.view, server):
+    if recorded is None or not refusals or seen.view.is_asked_for_names(server):
         return None
     took = recorded.arrival - recorded.sent
     late = (recorded.server == recorded.number[server]) & (recorded.lost > 0) & (2 * took >= REPEATED_NS)
@@ -36,22 +36,36 @@ def find(seen: Seen, server: str) -> Loss | None:
     if not len(late):
         return None
     way = f"between {callers(recorded, late)} and {server}"
-    return Loss(np.zeros(len(seen.steps)), 1, way, delays=Delays(late, took[late], late=True))
+    delays = Delays.came_late(late, took[late]).and_also(_in_the_middle(seen, server, recorded))
+    return Loss(np.zeros(len(seen.steps)), 1, way, delays=delays)
+
+
+def _in_the_middle(seen: Seen, server: str, recorded: Recorded) -> Delays:
+    """Return the visits that lost data after they had arrived. They need nothing from the server until it is sent
+    again."""
+    here = np.flatnonzero(recorded.server == recorded.number[server])
+    lost = here[(recorded.lost[here] > 0) & (recorded.arrival[here] - recorded.sent[here] < REPEATED_NS)]
+    beyond = recorded.own_ns[lost] - usual_ns(recorded, here)[recorded.group[lost]]
+    long = beyond >= REPEATED_NS * NEARLY
+    return Delays.paused(lost[long], beyond[long])
+
+
+def usual_ns(recorded: Recorded, here: Times) -> Times:
+    """Return the median time that visits of each group spend without calls."""
+    found = np.zeros(recorded.groups, dtype=np.int64)
+    for group in np.unique(recorded.group[here]).tolist():
+        found[group] = np.median(recorded.own_ns[here][recorded.group[here] == group])
+    return found
 
 
 def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
-    """Return which of these visits lost an attempt while the kernel counted drops. It counts a drop some time after the
-    packet was sent. The clock of the samples may be off by as much as one of them lasts. The schedule says when
-    the last attempt that was lost was sent: the one after it arrived."""
-    counts = np.nansum([seen.at(series) for series in seen.view.refusals_of(server)], axis=0)
-    edges = np.concatenate(([0], np.cumsum(counts)))
-    interval = max(series.interval_ns for series in seen.view.refusals_of(server))
+    """Return which of these visits lost an attempt that the kernel may have refused. The schedule says when the last
+    attempt that was lost was sent: the one after it arrived."""
     sent, took = recorded.sent[late], recorded.arrival[late] - recorded.sent[late]
     repeated = np.searchsorted(recorded.schedule, took + REPEATED_NS, "right")
     lost = sent + np.array((0, *recorded.schedule))[np.maximum(repeated - 1, 0)]
-    first, last = recorded.steps.at(sent - interval), recorded.steps.at(lost + interval + REPEATED_NS)
-    return np.asarray(edges[last + 1] > edges[first])
+    return seen.view.may_refuse(server, *map(recorded.steps.lengthened, (sent, lost)))
 
 
 def missing(view: View, server: str) -> str | None:
-    return None if view.refusals_of(server) or is_asked_for_names(view, server) else f"listen_drops of {server}"
+    return None if view.refusals_of(server) or view.is_asked_for_names(server) else f"listen_drops of {server}"
