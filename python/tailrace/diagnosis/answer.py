@@ -40,9 +40,8 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
         open_ = (f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown)
         return tuple(filter(None, (none, unanswered.sentence(diagnosis), *open_)))[:SENTENCES_MAX]
     main = max(diagnosis.summary, key=lambda row: row.vlrt)
-    episodes = [
-        e for e in diagnosis.episodes if any((c.origin, c.cause) == (main.origin, main.cause) for c in e.chains)
-    ]
+    its = [e for e in diagnosis.episodes if any((c.origin, c.cause) == (main.origin, main.cause) for c in e.chains)]
+    episodes = sorted(its, key=lambda episode: -episode.vlrt)  # What is said of one is said of the largest.
     first = f"{_slow(diagnosis)}{because.clause(diagnosis)}."
     began = _began(main, episodes) if main.origin is not None else _nowhere(diagnosis, episodes)
     told = (first, because.alike(diagnosis), began, _why(diagnosis, main, episodes), unanswered.sentence(diagnosis))
@@ -87,10 +86,10 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
     if again is not None:
         sentence = PLAIN[DNS].format(origin="", place=again.place or "")
         return f"{sentence[:1].upper()}{sentence[1:]}."
-    told = max(episodes, key=lambda episode: episode.vlrt).findings[2]
+    told = episodes[0].findings[2]
     if {"slow_by_themselves", "older_than_recording"} & set(told.numbers):
         return told.sentence
-    return because.unexplained(diagnosis) or ("" if episodes[0].dropper is None else episodes[0].findings[2].sentence)
+    return because.unexplained(diagnosis) or ("" if episodes[0].dropper is None else told.sentence)
 
 
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
@@ -119,7 +118,8 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     others = _others(diagnosis, main)
     left = "remaining" if others else "other"
     rest = f" The cause of the {left} {open_:,} is unknown." if open_ else ""
-    return f"The cause: {plain} for {lasted}{often}{evidence}.{_worse(main, episodes)}{others}{rest}"
+    told = f"The cause: {plain}{evidence}. {main.origin} could not keep up for {lasted}{often}."
+    return f"{told}{_worse(main, episodes)}{others}{rest}"
 
 
 def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
@@ -134,7 +134,7 @@ def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
     its = (e for e in diagnosis.episodes if any((c.cause, c.origin) == (cause, origin) for c in e.chains))
     places = (one.place for e in its for one in e.causes if (one.cause, one.verdict) == (cause, "found"))
     place = next(filter(None, places), origin)
-    plain = PLAIN[cause].format(origin=origin, place=place).rstrip(",")
+    plain = PLAIN[cause].format(origin=origin, place=place)
     return f" Of {count(vlrt, 'other request')}, the cause is another one: {plain}."
 
 

@@ -98,7 +98,7 @@ class Recorded:
     """This is the request at the root of each visit, or 0 if it is unknown."""
     may_drop: Flags
     lost: Flags
-    """This shows for each visit whether its sender repeated packets to the server."""
+    """The sender of each visit repeated packets to the server so many times, or 255 times and more."""
     client: Times
     """This is the number of the client that sent each request, or -1 where it is not known, and for other visits."""
     follows: Times
@@ -240,7 +240,7 @@ def record(
         _names(view, rows),
         rows["request"].fill_null(0).to_numpy(),
         _may_drop(rows, server),
-        rows["lost"].fill_null(False).to_numpy().astype(np.uint8),
+        rows["lost"].fill_null(0).to_numpy().astype(np.uint8),
         client,
         _follows(client, times["sent"], times["departure"]),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
@@ -278,7 +278,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             "start",
             "departure",
             pl.col("drops").fill_null(0),
-            lost=pl.any_horizontal(pl.col("drops", "data_drops").fill_null(0) > 0),
+            lost=pl.sum_horizontal(pl.col("drops", "data_drops").cast(pl.UInt32)).clip(upper_bound=255),
             bytes=pl.sum_horizontal("bytes_in", "bytes_out").cast(pl.UInt64),
             failed=pl.col("status") != "ok",
         )
@@ -301,7 +301,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             start="end",
             departure="end",
             drops=pl.col("drops").cast(rows.schema["drops"]),
-            lost=pl.lit(True),
+            lost=pl.lit(1, pl.UInt32),
             bytes=pl.lit(0, pl.UInt64),
             failed=pl.lit(False),
         )

@@ -14,7 +14,7 @@ from tailrace.units import MICROSECOND
 
 CAUSE = "freeze"
 SAYS = "the stop of {server}"
-PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited,"
+PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited"
 METRICS, EVENTS = ("cpu_busy", "tasks_stopped"), ()
 COMPUTES = False
 

@@ -44,8 +44,9 @@ def find(seen: Seen, server: str) -> Loss | None:
     if recorded is None or not _calls_are_seen(seen.view, server):
         return None
     here = np.flatnonzero(recorded.server == recorded.number[server])
-    # Visits of one name may be of several kinds: EXECUTE does not say what it executes.
-    for names in (recorded.names, recorded.names.under(recorded.root)):
+    # Queries of one name may be of several kinds: EXECUTE does not say what it executes.
+    by_request = (recorded.names.under(recorded.root),) if limits.has_own_threads(seen.view, server) else ()
+    for names in (recorded.names, *by_request):
         kinds = _kinds(names.number[here], here)
         found = [one for kind in kinds for one in _waiting(seen, recorded, server, here, kind)]
         if found:
@@ -85,7 +86,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
     whole = len(recorded.steps) * STEP_NS
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
     work = int(np.median(recorded.departure[mine] - recorded.start[mine]))
-    share = _share_of_first(recorded, here, mine)
+    share, own_threads = _share_of_first(recorded, here, mine), limits.has_own_threads(seen.view, server)
     taken = recorded.workers[recorded.number[server]] > 0 or limits.taken_at_once(seen.view, server)
     found: Waited = []
     for gap in gaps.tolist():
@@ -104,7 +105,9 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
             continue
         overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
         came = int(since.min()), end
-        only_mine = taken and share ** len(waited) <= CHANCE and not _any_inside(recorded, others, *came)
+        # Where each visit has a thread, one that came before may be what the visits wait for. Elsewhere it may wait, too.
+        inside = _any_inside(recorded, others, came[0] if own_threads else 0, end)
+        only_mine = taken and share ** len(waited) <= CHANCE and not inside
         if not (overdue >= SEVERAL or only_mine):
             continue
         if _others_fill(recorded, others, server, *came):
@@ -136,8 +139,8 @@ def _share_of_first(recorded: Recorded, here: Times, mine: Times) -> float:
 
 
 def _any_inside(recorded: Recorded, others: Times, begin: int, end: int) -> bool:
-    """Return whether visits of other kinds that were taken meanwhile were inside at the end, too: then workers took
-    visits of all kinds. One that was there before may be what the visits wait for."""
+    """Return whether visits of other kinds that were taken in this time were inside at the end, too: then workers took
+    visits of all kinds."""
     start = recorded.start[others]
     return bool(((start >= begin) & (start < end) & (recorded.departure[others] >= end)).any())
 

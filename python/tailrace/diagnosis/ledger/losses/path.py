@@ -42,12 +42,13 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 def _in_the_middle(seen: Seen, server: str, recorded: Recorded) -> Delays:
     """Return the visits that lost data after they had arrived. They need nothing from the server until it is sent
-    again."""
+    again: after the least timeout, and after twice as long each time (RFC 6298, 5.5)."""
     here = np.flatnonzero(recorded.server == recorded.number[server])
     lost = here[(recorded.lost[here] > 0) & (recorded.arrival[here] - recorded.sent[here] < REPEATED_NS)]
     beyond = recorded.own_ns[lost] - usual_ns(recorded, here)[recorded.group[lost]]
     long = beyond >= REPEATED_NS * NEARLY
-    return Delays.paused(lost[long], beyond[long])
+    waited = REPEATED_NS * (2.0 ** recorded.lost[lost] - 1.0)
+    return Delays.paused(lost[long], np.minimum(beyond, waited).astype(np.int64)[long])
 
 
 def usual_ns(recorded: Recorded, here: Times) -> Times:
