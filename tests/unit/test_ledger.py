@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import T0
-from ledgers import charged
-from ledgers import drawn_up
+from ledgers import charged, drawn_up
 from systems import NX1, SYNC, Memory, Slow, system
 from tailrace.diagnosis import ledger, tables, vlrt
 from tailrace.diagnosis.constants import STEP_NS

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tailrace.diagnosis import because, unanswered
+from tailrace.diagnosis import because, failing, unanswered
 from tailrace.diagnosis.because import figure
 from tailrace.diagnosis.constants import APART
 from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
@@ -93,8 +93,9 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
 
 
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
+    failed = next(filter(None, (failing.sentence(e.findings[4].numbers) for e in episodes)), "")
     if main.origin is None:
-        return ""
+        return failed
     open_ = diagnosis.vlrt - round(diagnosis.explained * diagnosis.vlrt)
     if main.cause == UNKNOWN:
         said = [e.findings[3].sentence for e in episodes if e.findings[3].verdict == "found"]
@@ -107,7 +108,8 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
             )
             return f"{unknown} Would settle it: {blind.findings[3].missing}." if blind.findings[3].missing else unknown
         settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
-        return f"{seen}Why is unknown. Would settle it: {settle}." if settle else f"{seen}Why is unknown."
+        told = " ".join(filter(None, (f"{seen}Why is unknown.", failed)))
+        return f"{told} Would settle it: {settle}." if settle else told
     winner = next((w for w in episodes[0].causes if w.verdict == "found" and w.cause == main.cause), None)
     place = (winner.place if winner else None) or main.origin
     plain = PLAIN[main.cause].format(origin=main.origin, place=place)

@@ -9,7 +9,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import account, answer, cause, ledger, millibottleneck, settle, timers, unanswered, vlrt
+from tailrace.diagnosis import (
+    account,
+    answer,
+    cause,
+    failing,
+    ledger,
+    millibottleneck,
+    settle,
+    timers,
+    unanswered,
+    vlrt,
+)
 from tailrace.diagnosis.account import Account
 from tailrace.diagnosis.cause import Explained
 from tailrace.diagnosis.constants import ALIKE, FINE_NS, MATTERS, MOSTLY, RARE
@@ -125,6 +136,7 @@ def _with_data(view: View, episode: Episode, place: str | None) -> Episode:
         else finding
         for finding in episode.findings
     )
+    fifth = failing.told(view, episode, fifth) if fifth.verdict == "unknown" else fifth
     return replace(episode, findings=(first, second, third, fourth, fifth))
 
 

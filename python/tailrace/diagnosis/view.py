@@ -267,6 +267,14 @@ class View:
         that it cannot answer because it has no route."""
         return self.series(server, "listen_overflows") or self.series(server, "listen_drops")
 
+    @cached_property
+    def failed_calls(self) -> pl.DataFrame:
+        """Return the server, the status and the departure of the calls that failed."""
+        called = [server for server in self.stays if self.callers_of(server)]
+        server, status = pl.col("server", "status").cast(pl.String), pl.col("status").cast(pl.String)
+        failed = self.visits.filter(pl.col("server").cast(pl.String).is_in(called), status != "ok")
+        return failed.select(server, "departure").collect()
+
     def is_asked_for_names(self, server: str) -> bool:
         """Return whether a server answers queries for names (DNS). They come over UDP, which repeats nothing."""
         return any(known.name == server and known.protocol == "dns" for known in self.topology.servers)

@@ -62,8 +62,8 @@ class Cause:
     events: tuple[str, ...]
     """Events of these kinds are marked on the charts of the metrics."""
     computes: bool | None
-    """If it is True, the server fills its CPU meanwhile, so nothing was taken in steps in which the server used none. If
-    it is False, the server waits meanwhile. None means that both are possible."""
+    """If it is True, the server fills its CPU meanwhile, so nothing was taken in steps in which the server used none.
+    If it is False, the server waits meanwhile. None means that both are possible."""
     find: Callable[[Seen, str], Loss | None]
     missing: Callable[[View, str], str | None]
     """It returns the datum that would show the loss, if it was not recorded."""

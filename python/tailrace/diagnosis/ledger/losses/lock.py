@@ -105,7 +105,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
             continue
         overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
         came = int(since.min()), end
-        # Where each visit has a thread, one that came before may be what the visits wait for. Elsewhere it may wait, too.
+        # Where each visit has a thread, one that came before may be what these wait for. Elsewhere it may wait, too.
         inside = _any_inside(recorded, others, came[0] if own_threads else 0, end)
         only_mine = taken and share ** len(waited) <= CHANCE and not inside
         if not (overdue >= SEVERAL or only_mine):
