@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tailrace.diagnosis import because, failing, unanswered
+from tailrace.diagnosis import because, meanwhile, unanswered
 from tailrace.diagnosis.because import figure
 from tailrace.diagnosis.constants import APART
 from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
@@ -93,7 +93,7 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
 
 
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
-    failed = next(filter(None, (failing.sentence(e.findings[4].numbers) for e in episodes)), "")
+    failed = next(filter(None, (meanwhile.sentence(e.findings[4].numbers) for e in episodes)), "")
     if main.origin is None:
         return failed
     open_ = diagnosis.vlrt - round(diagnosis.explained * diagnosis.vlrt)

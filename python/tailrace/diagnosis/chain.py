@@ -13,8 +13,8 @@ from tailrace.diagnosis import (
     account,
     answer,
     cause,
-    failing,
     ledger,
+    meanwhile,
     millibottleneck,
     settle,
     timers,
@@ -136,7 +136,7 @@ def _with_data(view: View, episode: Episode, place: str | None) -> Episode:
         else finding
         for finding in episode.findings
     )
-    fifth = failing.told(view, episode, fifth) if fifth.verdict == "unknown" else fifth
+    fifth = meanwhile.told(view, episode, fifth) if fifth.verdict == "unknown" else fifth
     return replace(episode, findings=(first, second, third, fourth, fifth))
 
 

@@ -1,0 +1,71 @@
+"""What else went wrong while an episode with an unknown cause lasted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tailrace.diagnosis import meanwhile
+from tailrace.diagnosis.finding import Finding
+from tailrace.diagnosis.series import Series
+from tailrace.units import SECOND
+
+UNKNOWN = Finding("cause", "unknown", "The cause is unknown.")
+
+
+def view(*failed: tuple[str, str, float], repeated: dict[str, dict[int, float]] | None = None, lost: int = 0) -> Any:
+    """A recording of 100 s: its failed calls (server, status and second), how many attempts each kernel `repeated` in
+    which seconds, and how many attempts of the second 40 the capture shows as lost."""
+    rows = [(server, status, round(second * SECOND)) for server, status, second in failed]
+    columns = {"server": pl.String, "status": pl.String, "departure": pl.Int64}
+    begin = np.arange(100) * SECOND
+    samples = {}
+    for place, counts in (repeated or {}).items():
+        values = np.array([counts.get(second, 0.0) for second in range(100)], dtype=float)
+        samples[place, "syn_retransmits"] = Series(place, "syn_retransmits", begin, begin + SECOND, values)
+    return SimpleNamespace(
+        failed_calls=pl.DataFrame(rows, columns, orient="row"),
+        requests=pl.DataFrame({"sent": [0], "end": [100 * SECOND], "connected": [1], "drops": [0]}),
+        lossy=pl.DataFrame({"sent": [40 * SECOND], "drops": [lost]}),
+        samples=samples,
+    )
+
+
+def told(seen: Any) -> Finding:
+    """From 40 s to 41 s, with requests that take up to a second."""
+    first = Finding("vlrt", "found", "", numbers={"response_ns_max": SECOND})
+    episode: Any = SimpleNamespace(begin=40 * SECOND, end=41 * SECOND, findings=(first,))
+    return meanwhile.told(seen, episode, UNKNOWN)
+
+
+def test_calls_that_failed_are_counted_by_server_and_status() -> None:
+    refused = [("db", "error-57P03", 39.0 + n / 10) for n in range(9)]
+    found = told(view(*refused, ("db", "reset", 40.5), ("cache", "reset", 40.5), ("db", "reset", 80.0)))
+    said = "Meanwhile, 10 calls to db failed, most of them with the status error-57P03."
+    assert found.sentence == f"The cause is unknown. {said}"
+    assert found.numbers == {"calls_failed": 10, "calls_failed_at": "db", "calls_failed_status": "error-57P03"}
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [[], [("db", "reset", 40.1), ("db", "reset", 40.2)], [("db", "503", n / 2) for n in range(200)]],
+    ids=["none", "two", "as many at any time"],
+)
+def test_few_calls_and_usual_ones_are_not_reported(failed: list[tuple[str, str, float]]) -> None:
+    assert told(view(*failed)) == UNKNOWN
+
+
+def test_attempts_that_a_kernel_repeated_and_no_capture_shows_are_counted() -> None:
+    found = told(view(repeated={"host": {41: 134.0, 90: 1.0}, "other": {41: 3.0}}, lost=4))
+    said = "Meanwhile, the kernel of host repeated 130 connection attempts that no capture shows."
+    assert found.sentence == f"The cause is unknown. {said}"
+    assert found.numbers == {"attempts_repeated": 130, "attempts_repeated_by": "host"}
+
+
+def test_attempts_that_the_capture_shows_and_usual_ones_are_not_reported() -> None:
+    assert told(view(repeated={"host": {41: 5.0}}, lost=4)) == UNKNOWN
+    assert told(view(repeated={"host": dict.fromkeys(range(100), 2.0)})) == UNKNOWN
