@@ -14,8 +14,8 @@ from builders import T0
 from systems import Memory, Slow, at, system
 from tailrace import readers, sim
 from tailrace.dataset import Dataset
-from tailrace.diagnosis import diagnose
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis import diagnose, tables
+from tailrace.diagnosis.series import Series, within_cores
 from tailrace.experiment import from_table
 from tailrace.units import MILLISECOND
 
@@ -114,3 +114,23 @@ def test_a_batch_is_attributed_to_the_time_of_its_overflow(tmp_path: Path) -> No
         told.update((e.dropper, e.cause) for e in diagnose(Dataset.open(tmp_path / f"run{seed}")).episodes)
     assert told.total() == 24
     assert told["web", "workload-burst"] >= 22
+
+
+def test_what_processes_used_before_they_were_found_belongs_to_the_second_before() -> None:
+    """Samples of 50 ms on two cores. At 2 s, one has what new processes used for a second."""
+    end = np.arange(1, 61) * 50 * MILLISECOND
+    begin, value = end - 50 * MILLISECOND, np.full(60, 0.1)
+    value[39], value[50] = 20.0, 2.2
+    found = within_cores(begin, end, value, 2)
+    assert found[20:40] == pytest.approx((19 * 0.1 + 20.0) / 20)
+    assert found[50] == 2.2, "samples jitter"
+    assert np.delete(found, [*range(20, 40), 50]) == pytest.approx(0.1)
+    assert within_cores(begin, end, np.full(60, 30.0), 2).max() == 2.0
+
+
+def test_a_server_uses_no_more_cpus_than_its_node_has() -> None:
+    run = system(Slow("app", 4.0, 4.6)).sample("app", "cpu_busy", 0.5, (6.0, 6.05, 19.0))
+    nodes = tuple(node.model_copy(update={"cores": 2}) for node in run.topology.nodes)
+    known = replace(run, topology=run.topology.model_copy(update={"nodes": nodes}))
+    (own,) = tables.look(known, 50 * MILLISECOND).series("app", "cpu_busy")
+    assert own.value.max() <= 2.0

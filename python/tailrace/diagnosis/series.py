@@ -8,8 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import HARDLY_ANY, MOSTLY, NEARLY, REPEATED_NS
+from tailrace.diagnosis.constants import APART, HARDLY_ANY, MOSTLY, NEARLY, REPEATED_NS
 from tailrace.diagnosis.spans import Spans, overlap
+from tailrace.units import SECOND
+
+Times = NDArray[np.int64]
+Values = NDArray[np.float64]
 
 AT_WORK = NEARLY
 """From this utilisation on, a CPU works as fast as it can: samples jitter by up to a tenth."""
@@ -32,6 +36,19 @@ LIMITS: dict[str, float] = {
 """A resource is saturated from these shares on. Waiting for I/O and pressure must last for most of the time (the
 flushes in the papers read 100 %), a disk must be busy nearly always, and a tenth of the CPU time must be taken away.
 Each value must also be three times the usual."""
+
+
+def within_cores(begin: Times, end: Times, value: Values, cores: int) -> Values:
+    """Return samples of CPU use of which none exceeds the number of cores by more than samples jitter. A recorder finds
+    processes some time after they began, and counts what they have used in one sample. This belongs to the second
+    before, which is how often `tailrace record` looks for processes."""
+    late = np.flatnonzero(value > cores * APART)
+    found = value.copy() if len(late) else value
+    for i in late.tolist():
+        its = slice(int(np.searchsorted(end, end[i] - SECOND, "right")), i + 1)
+        lasted = (end - begin)[its]
+        found[its] = min(float(found[its] @ lasted) / max(float(lasted.sum()), 1.0), float(cores))
+    return found
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tailrace.dataset.apart import When, apart
 from tailrace.dataset.traces import KIND as TRACE
 from tailrace.diagnosis.clock import Clock, clock_of
 from tailrace.diagnosis.queues import Stays
-from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.series import Series, within_cores
 from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.topology import Topology
@@ -183,13 +183,17 @@ def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> 
 def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
     found = {}
     before: When | None = None
+    cores = max((node.cores or 0 for node in tables.topology.nodes), default=0)
     for place, metric, when, value in apart(tables.samples().filter(pl.col("value").is_not_nan())):
         if when is not before:  # series that were sampled at the same times share the arrays of these
             before, begin, end = when, clock.of(when.time - when.interval_ns), clock.of(when.time)
             # Samples that lie in the omitted time have no length.
             seen = (end > begin) | (when.interval_ns == 0) if clock.runs else slice(None)
             begin, end = begin[seen], end[seen]
-        found[place, metric] = Series(place, metric, begin, end, value[seen])
+        value = value[seen]
+        if metric == "cpu_busy" and cores:
+            value = within_cores(begin, end, value, cores)
+        found[place, metric] = Series(place, metric, begin, end, value)
     return found
 
 
