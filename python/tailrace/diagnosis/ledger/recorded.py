@@ -361,12 +361,15 @@ def _parents(rows: pl.DataFrame) -> Times:
 
 
 def _callers(view: View, rows: pl.DataFrame, server: Numbers, parent: Times) -> Times:
-    """Return the calling server of each visit: that of its parent, or the one that its address shows where the
-    recording does not show the parent."""
+    """Return the calling server of each visit: that of its parent. Where the recording does not show the parent, it is
+    the one that the address of the caller shows, or else the only one that is known to call the server."""
     number = {name: i for i, name in enumerate(view.servers)}
     labels = Names.of(rows["caller"].fill_null(""))
     by_label = np.array([number.get(view.callers.get(label, ""), -1) for label in labels.labels.tolist()])
+    above = (view.callers_of(server) for server in view.servers)
+    only = np.array([number[callers[0]] if len(callers) == 1 else -1 for callers in above])
     shown = by_label[labels.number]
+    shown = np.where(shown >= 0, shown, only[server])
     is_call = rows["request"].is_null().to_numpy() & (shown != server)
     return np.where(parent >= 0, server[parent].astype(np.int64), np.where(is_call, shown, -1))
 
