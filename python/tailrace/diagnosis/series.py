@@ -39,9 +39,9 @@ Each value must also be three times the usual."""
 
 
 def within_cores(begin: Times, end: Times, value: Values, cores: int) -> Values:
-    """Return samples of CPU use of which none exceeds the number of cores by more than samples jitter. A recorder finds
-    processes some time after they began, and counts what they have used in one sample. This belongs to the second
-    before, which is how often `tailrace record` looks for processes."""
+    """Return samples of the CPU use of a server of which none exceeds the number of cores by more than samples jitter.
+    A recorder finds new processes of a server some time after they began, and counts what they have used in one sample.
+    This belongs to the second before, which is how often `tailrace record` looks for processes."""
     late = np.flatnonzero(value > cores * APART)
     found = value.copy() if len(late) else value
     for i in late.tolist():

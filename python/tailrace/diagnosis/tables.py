@@ -184,6 +184,7 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
     found = {}
     before: When | None = None
     cores = max((node.cores or 0 for node in tables.topology.nodes), default=0)
+    servers = {server.name for server in tables.topology.servers}.union(tables.topology.places)
     for place, metric, when, value in apart(tables.samples().filter(pl.col("value").is_not_nan())):
         if when is not before:  # series that were sampled at the same times share the arrays of these
             before, begin, end = when, clock.of(when.time - when.interval_ns), clock.of(when.time)
@@ -191,7 +192,7 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
             seen = (end > begin) | (when.interval_ns == 0) if clock.runs else slice(None)
             begin, end = begin[seen], end[seen]
         value = value[seen]
-        if metric == "cpu_busy" and cores:
+        if metric == "cpu_busy" and cores and place in servers:
             value = within_cores(begin, end, value, cores)
         found[place, metric] = Series(place, metric, begin, end, value)
     return found
