@@ -120,12 +120,15 @@ def test_what_processes_used_before_they_were_found_belongs_to_the_second_before
     """Samples of 50 ms on two cores. At 2 s, one has what new processes used for a second."""
     end = np.arange(1, 61) * 50 * MILLISECOND
     begin, value = end - 50 * MILLISECOND, np.full(60, 0.1)
-    value[39], value[50] = 20.0, 2.2
+    value[39], value[5] = 20.0, 2.2
+    value[59] = 60.0
     found = within_cores(begin, end, value, 2)
     assert found[20:40] == pytest.approx((19 * 0.1 + 20.0) / 20)
-    assert found[50] == 2.2, "samples jitter"
-    assert np.delete(found, [*range(20, 40), 50]) == pytest.approx(0.1)
-    assert within_cores(begin, end, np.full(60, 30.0), 2).max() == 2.0
+    assert found[5] == 2.2, "samples jitter"
+    assert found[40:].tolist() == [2.0] * 20, "no more than there are"
+    assert np.delete(found[:20], 5) == pytest.approx(0.1)
+    assert within_cores(begin, end, np.full(60, 30.0), 2).min() == 30.0, "the number of cores is wrong"
+    assert within_cores(end, end, value, 2).tolist() == value.tolist(), "these samples have no length"
 
 
 def test_a_server_uses_no_more_cpus_than_its_node_has() -> None:

@@ -285,5 +285,6 @@ def test_while_a_pause_stops_a_server_a_neighbour_takes_nothing_from_it() -> Non
 
 @pytest.mark.parametrize("metric", ["psi_memory", "psi_io", "cpu_throttled"])
 def test_what_always_takes_all_of_the_time_takes_nothing_beyond_that(metric: str) -> None:
-    found = charged(system(Slow("app", 4.0, 4.6)).sample("app", metric, 1.0))
-    assert found.keys() == {"freeze"}
+    stopped = system(Slow("app", 4.0, 4.6))
+    assert charged(stopped.sample("app", metric, 1.0)).keys() == {"freeze"}
+    assert charged(stopped.sample("app", metric, 0.995, (4.0, 4.6, 1.0))).keys() == {"freeze"}

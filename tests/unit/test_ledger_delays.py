@@ -22,6 +22,7 @@ from tailrace.diagnosis import diagnose
 from tailrace.diagnosis.ledger import delays
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import lock, path
+from tailrace.diagnosis.ledger.recorded import Names
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.serialise import as_dict
 from tailrace.diagnosis.series import Series
@@ -292,6 +293,7 @@ def test_delays_of_lines_add_up_by_visit() -> None:
     late = Delays.came_late(np.array([1]), np.array([200]))
     pause = Delays.paused(np.array([0, 2]), np.array([5, 7]))
     assert [part.tolist() for part in delays.held_up(3, [late.and_also(pause)])] == [[0, 200, 0], [5, 0, 7]]
+    assert delays.held_up(3, [pause, pause])[1].tolist() == [10, 0, 14]
     found = delays.held_up(3, [late, pause])
     assert [part.tolist() for part in found] == [[0, 200, 0], [5, 0, 7]]
 
@@ -299,12 +301,14 @@ def test_delays_of_lines_add_up_by_visit() -> None:
 def test_logins_alone_in_a_server_are_no_chance_because_queries_follow_logins() -> None:
     """While a database answers nobody, only logins come: each query waits for the login of its connection."""
     at = np.arange(40)
+    names = Names(np.array(["login", "query"]), (at % 2).astype(np.uint32))
     visits: Any = SimpleNamespace(parent=100 + at // 2, sent=at * MS)
-    logins, queries = at[at % 2 == 0], at[at % 2 == 1]
-    assert lock._share_of_first(visits, at, logins) == 1.0
-    assert lock._share_of_first(visits, at, queries) == 0.0
+    logins, queries = lock._kinds(visits, names, at)
+    assert (logins.visits.tolist(), queries.visits.tolist()) == (at[::2].tolist(), at[1::2].tolist())
+    assert (logins.share, queries.share) == (1.0, 0.0)
     of_clients: Any = SimpleNamespace(parent=np.full(40, -1), sent=at * MS)
-    assert lock._share_of_first(of_clients, at, logins) == 0.5
+    assert [kind.share for kind in lock._kinds(of_clients, names, at)] == [0.5, 0.5]
+    assert lock._kinds(of_clients, names, at[:0]) == []
 
 
 @pytest.mark.parametrize(("lasts", "fill"), [(30, True), (10, False)])

@@ -24,6 +24,7 @@ def test_the_first_that_was_released_lets_others_go_on() -> None:
     assert places._heavy(held).nonzero()[0].tolist() == list(range(len(pages), len(came)))
     # If the last one alone kept the others waiting, they would have waited for it.
     assert places._first_released(slow, slow + 1000 * MS).tolist() == [int(slow[0] + 1000 * MS)] * 4
+    assert places._first_released(slow, slow).tolist() == slow.tolist(), "without a length"
     assert places._first_released(slow, slow + 10 * MS).tolist() == (slow + 10 * MS).tolist(), "one after the other"
 
 
@@ -38,3 +39,13 @@ def test_as_many_as_leave_together_may_be_the_number_of_places() -> None:
     found, begin = places._places(here(came, end), heavy)
     assert found == 3
     assert ((end - begin)[heavy] // MS == 500).all()
+
+
+def test_two_that_overlap_for_a_moment_held_nobody_up() -> None:
+    """Pages pass all the time. One export leaves right after the next one came."""
+    pages = np.arange(600) * 10 * MS
+    slow = np.array([2001, 2991]) * MS
+    came, end = np.concatenate((pages, slow)), np.concatenate((pages + 4 * MS, slow + 1000 * MS))
+    name, labels = (np.arange(len(came)) >= len(pages)).astype(np.uint32), np.array(["page", "export"])
+    held = replace(here(came, end), name=name, labels=labels)
+    assert not places._named(held, held.is_long).any()

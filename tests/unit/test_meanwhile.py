@@ -23,15 +23,17 @@ def view(*failed: tuple[str, str, float], repeated: dict[str, dict[int, float]] 
     rows = [(server, status, round(second * SECOND)) for server, status, second in failed]
     columns = {"server": pl.String, "status": pl.String, "departure": pl.Int64}
     begin = np.arange(100) * SECOND
-    samples = {}
-    for place, counts in (repeated or {}).items():
-        values = np.array([counts.get(second, 0.0) for second in range(100)], dtype=float)
-        samples[place, "syn_retransmits"] = Series(place, "syn_retransmits", begin, begin + SECOND, values)
+    samples = [
+        Series(place, "syn_retransmits", begin, begin + SECOND, np.array([counts.get(n, 0.0) for n in range(100)]))
+        for place, counts in (repeated or {}).items()
+    ]
     return SimpleNamespace(
-        failed_calls=pl.DataFrame(rows, columns, orient="row"),
-        requests=pl.DataFrame({"sent": [0], "end": [100 * SECOND], "connected": [1], "drops": [0]}),
-        lossy=pl.DataFrame({"sent": [40 * SECOND], "drops": [lost]}),
-        samples=samples,
+        begin=0,
+        end=100 * SECOND,
+        failed_calls=pl.DataFrame(rows, columns, orient="row").sort("departure"),
+        requests=pl.DataFrame({"request": [1], "sent": [40 * SECOND], "connected": [1], "drops": [lost]}),
+        lossy=pl.DataFrame({"request": [1], "sent": [40 * SECOND], "drops": [lost]}),
+        everywhere=lambda _: samples,
     )
 
 
@@ -45,9 +47,17 @@ def told(seen: Any) -> Finding:
 def test_calls_that_failed_are_counted_by_server_and_status() -> None:
     refused = [("db", "error-57P03", 39.0 + n / 10) for n in range(9)]
     found = told(view(*refused, ("db", "reset", 40.5), ("cache", "reset", 40.5), ("db", "reset", 80.0)))
-    said = "Meanwhile, 10 calls to db failed, most of them with the status error-57P03."
+    said = "Meanwhile, 10 calls to db failed with the status error-57P03."
     assert found.sentence == f"The cause is unknown. {said}"
     assert found.numbers == {"calls_failed": 10, "calls_failed_at": "db", "calls_failed_status": "error-57P03"}
+
+
+def test_a_status_that_few_had_is_not_named_and_usual_failures_hide_no_others() -> None:
+    usual = [("cache", "404", n / 4) for n in range(400)]
+    statuses = ["reset"] * 4 + ["refused"] * 3 + ["timeout"] * 3
+    found = told(view(*usual, *(("db", status, 40.0 + n / 10) for n, status in enumerate(statuses))))
+    assert found.sentence == "The cause is unknown. Meanwhile, 10 calls to db failed."
+    assert found.numbers == {"calls_failed": 10, "calls_failed_at": "db"}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +71,7 @@ def test_few_calls_and_usual_ones_are_not_reported(failed: list[tuple[str, str, 
 
 def test_attempts_that_a_kernel_repeated_and_no_capture_shows_are_counted() -> None:
     found = told(view(repeated={"host": {41: 134.0, 90: 1.0}, "other": {41: 3.0}}, lost=4))
-    said = "Meanwhile, the kernel of host repeated 130 connection attempts that no capture shows."
+    said = "The kernel of host repeated 130 connection attempts that no capture shows."
     assert found.sentence == f"The cause is unknown. {said}"
     assert found.numbers == {"attempts_repeated": 130, "attempts_repeated_by": "host"}
 
@@ -69,3 +79,6 @@ def test_attempts_that_a_kernel_repeated_and_no_capture_shows_are_counted() -> N
 def test_attempts_that_the_capture_shows_and_usual_ones_are_not_reported() -> None:
     assert told(view(repeated={"host": {41: 5.0}}, lost=4)) == UNKNOWN
     assert told(view(repeated={"host": dict.fromkeys(range(100), 2.0)})) == UNKNOWN
+    without_packets = view(repeated={"host": {41: 134.0}})
+    without_packets.requests = without_packets.requests.with_columns(connected=pl.lit(None))
+    assert told(without_packets) == UNKNOWN

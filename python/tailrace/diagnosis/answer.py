@@ -93,7 +93,7 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
 
 
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
-    failed = next(filter(None, (meanwhile.sentence(e.findings[4].numbers) for e in episodes)), "")
+    failed = next(filter(None, (meanwhile.sentences(e.findings[4].numbers) for e in episodes)), "")
     if main.origin is None:
         return failed
     open_ = diagnosis.vlrt - round(diagnosis.explained * diagnosis.vlrt)
@@ -106,6 +106,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
             unknown = (
                 f"What kept {main.origin} from answering for {length} is unknown: no samples of it are fine enough."
             )
+            unknown = " ".join(filter(None, (unknown, failed)))
             return f"{unknown} Would settle it: {blind.findings[3].missing}." if blind.findings[3].missing else unknown
         settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
         told = " ".join(filter(None, (f"{seen}Why is unknown.", failed)))
@@ -159,4 +160,4 @@ def _evidence(winner: CauseEvidence, episodes: list[Episode]) -> str:
     took, lacked = (int(winner.numbers.get(key) or 0) for key in ("taken_ns", "lacked_ns"))
     if took * 2 < lacked or not took:
         return ""
-    return f" (it took {share(took / lacked)} of the capacity that was lacking)"
+    return f" (this took {share(took / lacked)} of the capacity that was lacking)"

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import sqrt
 
+import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.constants import LOOKBACK_NS, SEVERAL, SIGMAS
+from tailrace.diagnosis.constants import LOOKBACK_NS, MOSTLY, SEVERAL, SIGMAS
 from tailrace.diagnosis.finding import Episode, Finding, Number
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count
@@ -25,58 +26,66 @@ def told(view: View, episode: Episode, finding: Finding) -> Finding:
     numbers = _failed(view, span) | _repeated(view, span)
     if not numbers:
         return finding
-    said = f"{finding.sentence} {sentence(numbers)}"
+    said = f"{finding.sentence} {sentences(numbers)}"
     return replace(finding, sentence=said, numbers={**finding.numbers, **numbers})
 
 
-def sentence(numbers: Mapping[str, Number]) -> str:
+def sentences(numbers: Mapping[str, Number]) -> str:
     """Return these numbers in words, or nothing if there are none."""
     said = []
     if "calls_failed" in numbers:
-        failed = count(int(numbers["calls_failed"] or 0), "call")
-        most = f"most of them with the status {numbers['calls_failed_status']}"
-        said.append(f"Meanwhile, {failed} to {numbers['calls_failed_at']} failed, {most}.")
+        status = numbers.get("calls_failed_status")
+        how = f" with the status {status}" if status else ""
+        said.append(f"Meanwhile, {_many(numbers, 'calls_failed', 'call')} to {numbers['calls_failed_at']} failed{how}.")
     if "attempts_repeated" in numbers:
-        attempts = count(int(numbers["attempts_repeated"] or 0), "connection attempt")
-        kernel = f"the kernel of {numbers['attempts_repeated_by']}"
-        said.append(f"Meanwhile, {kernel} repeated {attempts} that no capture shows.")
+        attempts = _many(numbers, "attempts_repeated", "connection attempt")
+        said.append(f"The kernel of {numbers['attempts_repeated_by']} repeated {attempts} that no capture shows.")
     return " ".join(said)
 
 
+def _many(numbers: Mapping[str, Number], key: str, noun: str) -> str:
+    return count(int(numbers[key] or 0), noun)
+
+
 def _failed(view: View, span: Span) -> Numbers:
-    """Return how many calls failed at the server at which most did, and the status of most of them."""
-    here = pl.col("departure").is_between(*span)
-    failed, others = view.failed_calls.filter(here), view.failed_calls.filter(~here)
-    if failed.is_empty():
+    """Return how many calls failed at the server at which most did beyond the usual number, and the status that most of
+    them had, if most had the same."""
+    failed = view.failed_calls
+    first, last = np.searchsorted(failed["departure"].to_numpy(), span).tolist()
+    here = failed[first:last]
+    every, mine = (dict(rows["server"].value_counts().iter_rows()) for rows in (failed, here))
+    more = [(number, server) for server, number in mine.items() if _is_more(view, span, number, every[server] - number)]
+    if not more:
         return {}
-    server, number = failed["server"].value_counts(sort=True).row(0)
-    if not _is_more(view, span, number, int((others["server"] == server).sum())):
-        return {}
-    its = failed.filter(pl.col("server") == server)["status"].value_counts(sort=True)
-    return {"calls_failed": number, "calls_failed_at": server, "calls_failed_status": its["status"][0]}
+    number, server = max(more)
+    found: Numbers = {"calls_failed": number, "calls_failed_at": server}
+    of_status = here.filter(pl.col("server") == server)["status"].value_counts()
+    status, its = max(of_status.iter_rows(), key=lambda row: (row[1], row[0]))
+    return found | ({"calls_failed_status": status} if its > MOSTLY * number else {})
 
 
 def _repeated(view: View, span: Span) -> Numbers:
     """Return how many connection attempts a kernel repeated, beyond those that the capture shows. A packet that a
     firewall of its own host drops reaches no capture."""
-    never_accepted = view.requests.filter(pl.col("connected").is_null())
+    if view.requests["connected"].null_count() == len(view.requests):
+        return {}  # No input saw packets.
+    visited = view.lossy["request"].drop_nulls()
+    others = view.requests.filter(pl.col("drops") > 0, ~pl.col("request").is_in(visited.implode()))
     seen = sum(
         int(rows.filter(pl.col("sent").is_between(*span))["drops"].cast(pl.Int64).sum())
-        for rows in (view.lossy, never_accepted)
+        for rows in (view.lossy, others)
     )
     found: list[tuple[int, str]] = []
-    for (place, metric), series in view.samples.items():
-        if metric == "syn_retransmits":
-            here = series.within(*span)
-            number = round(float(series.value[here].sum())) - seen
-            if _is_more(view, span, number, float(series.value[~here].sum())):
-                found.append((number, place))
+    for series in view.everywhere("syn_retransmits"):
+        here = series.within(*span)
+        number = round(float(series.value[here].sum())) - seen
+        if _is_more(view, span, number, float(series.value[~here].sum())):
+            found.append((number, series.place))
     return dict(zip(("attempts_repeated", "attempts_repeated_by"), max(found), strict=True)) if found else {}
 
 
 def _is_more(view: View, span: Span, number: int, others: float) -> bool:
     """Return whether more occurred in this time than chance makes of the rate in the rest of the recording."""
     lasts = span[1] - span[0]
-    first, last = (int(str(moment)) for moment in (view.requests["sent"].min(), view.requests["end"].max()))
-    usual = others * lasts / max(last - first - lasts, lasts)
+    usual = others * lasts / max(view.end - view.begin - lasts, lasts)
     return number >= SEVERAL and number > usual + SIGMAS * sqrt(usual)

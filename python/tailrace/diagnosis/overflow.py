@@ -23,11 +23,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import lasting, sampling, settle
-from tailrace.diagnosis.constants import ALIKE, FINE_NS, LONG_NS, LOOKBACK_NS, MOMENTS, MOSTLY, SEVERAL, SHORTEST_NS
+from tailrace.diagnosis.constants import ALIKE, FINE_NS, LONG_NS, LOOKBACK_NS, MOMENTS, MOSTLY, SHORTEST_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
 from tailrace.diagnosis.lasting import Lasting
 from tailrace.diagnosis.queues import Rise, Stays, Times, held_from, is_more, plateau, rises
+from tailrace.diagnosis.unanswered import NAMED_MAX
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.vlrt import SCHEDULES, THRESHOLD_NS, Cluster, Slow
 from tailrace.diagnosis.waiting import Level, Usual, onset, sent_to, waited_for
@@ -154,8 +155,8 @@ def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:
     span = None, cluster.begin, cluster.end
     if slow.is_by_itself(cluster):
         names = slow.requests["interaction"].cast(pl.String).gather(cluster.rows).unique().sort().to_list()
-        more = [f"{len(names) - SEVERAL} other kinds of"] if len(names) > SEVERAL else []
-        whose = listing(names[:SEVERAL] + more)
+        more = [f"{len(names) - NAMED_MAX} other kinds of"] if len(names) > NAMED_MAX else []
+        whose = listing(names[:NAMED_MAX] + more)
         sentence = f"Nearly all {whose} requests take that long: they are slow by themselves."
         return Finding("overflow", "absent", sentence, *span, {"slow_by_themselves": True})
     if not lost.astray:

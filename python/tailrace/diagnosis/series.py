@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import APART, HARDLY_ANY, MOSTLY, NEARLY, REPEATED_NS
+from tailrace.diagnosis.constants import APART, HARDLY_ANY, MOSTLY, NEARLY, RARE, REPEATED_NS
 from tailrace.diagnosis.spans import Spans, overlap
 from tailrace.units import SECOND
 
@@ -41,13 +41,16 @@ Each value must also be three times the usual."""
 def within_cores(begin: Times, end: Times, value: Values, cores: int) -> Values:
     """Return samples of the CPU use of a server of which none exceeds the number of cores by more than samples jitter.
     A recorder finds new processes of a server some time after they began, and counts what they have used in one sample.
-    This belongs to the second before, which is how often `tailrace record` looks for processes."""
-    late = np.flatnonzero(value > cores * APART)
-    found = value.copy() if len(late) else value
-    for i in late.tolist():
-        its = slice(int(np.searchsorted(end, end[i] - SECOND, "right")), i + 1)
-        lasted = (end - begin)[its]
-        found[its] = min(float(found[its] @ lasted) / max(float(lasted.sum()), 1.0), float(cores))
+    This belongs to the second before, which is how often `tailrace record` looks for processes. If many samples exceed
+    the number of cores, that number is wrong, and the samples are returned as they are."""
+    late = np.flatnonzero((value > cores * APART) & (end > begin))
+    if not len(late) or len(late) > RARE * len(value):
+        return value
+    lasted, found = end - begin, value.copy()
+    first = np.searchsorted(end, end[late] - SECOND, "right")
+    first[1:] = np.maximum(first[1:], late[:-1] + 1)  # The time before the last one belongs to that.
+    for its in map(slice, first.tolist(), (late + 1).tolist()):
+        found[its] = min(float(value[its] @ lasted[its]) / float(lasted[its].sum()), float(cores))
     return found
 
 

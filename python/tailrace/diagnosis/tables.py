@@ -183,7 +183,6 @@ def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> 
 def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
     found = {}
     before: When | None = None
-    cores = max((node.cores or 0 for node in tables.topology.nodes), default=0)
     servers = {server.name for server in tables.topology.servers}.union(tables.topology.places)
     for place, metric, when, value in apart(tables.samples().filter(pl.col("value").is_not_nan())):
         if when is not before:  # series that were sampled at the same times share the arrays of these
@@ -192,8 +191,9 @@ def _samples(tables: Tables, clock: Clock) -> dict[tuple[str, str], Series]:
             seen = (end > begin) | (when.interval_ns == 0) if clock.runs else slice(None)
             begin, end = begin[seen], end[seen]
         value = value[seen]
-        if metric == "cpu_busy" and cores and place in servers:
-            value = within_cores(begin, end, value, cores)
+        if metric == "cpu_busy" and place in servers:
+            node = tables.topology.place_to_node(place)
+            value = within_cores(begin, end, value, node.cores) if node is not None and node.cores else value
         found[place, metric] = Series(place, metric, begin, end, value)
     return found
 

@@ -272,12 +272,14 @@ class View:
         """Return the server, the status and the departure of the calls that failed."""
         called = [server for server in self.stays if self.callers_of(server)]
         server, status = pl.col("server", "status").cast(pl.String), pl.col("status").cast(pl.String)
-        failed = self.visits.filter(pl.col("server").cast(pl.String).is_in(called), status != "ok")
-        return failed.select(server, "departure").collect()
+        of_servers = pl.col("parent").is_not_null() | pl.col("request").is_null()  # Others are requests of clients.
+        failed = self.visits.filter(pl.col("server").cast(pl.String).is_in(called), of_servers, status != "ok")
+        return failed.select(server, "departure").collect().sort("departure")
 
     def is_asked_for_names(self, server: str) -> bool:
         """Return whether a server answers queries for names (DNS). They come over UDP, which repeats nothing."""
-        return any(known.name == server and known.protocol == "dns" for known in self.topology.servers)
+        known = self.topology.server(server)
+        return known is not None and known.protocol == "dns"
 
     def may_refuse(self, server: str, first: Times, last: Times) -> NDArray[np.bool_]:
         """Return for packets that were sent from `first` to `last` whether the server's kernel may have refused one: it
@@ -332,6 +334,17 @@ class View:
         """Return the series of places that mean nothing in the topology: cores, disks, the host as a whole, other
         tenants."""
         return tuple(self._elsewhere.get(metric, ()))
+
+    def everywhere(self, metric: str) -> tuple[Series, ...]:
+        """Return the series of all places."""
+        return self._by_metric.get(metric, ())
+
+    @cached_property
+    def _by_metric(self) -> dict[str, tuple[Series, ...]]:
+        found: dict[str, list[Series]] = {}
+        for (_, metric), series in self.samples.items():
+            found.setdefault(metric, []).append(series)
+        return {metric: tuple(its) for metric, its in found.items()}
 
     @cached_property
     def _elsewhere(self) -> dict[str, list[Series]]:

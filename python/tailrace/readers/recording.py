@@ -155,6 +155,7 @@ def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]
     (`node:80`) to the server on that port. Each network namespace has the loopback addresses, so the node with a
     listener on that port counts first, and then the host."""
     nodes_of: dict[str, list[str]] = {}
+    listening = frozenset(places)
     for known in nodes:
         for address in known["addresses"]:
             nodes_of.setdefault(address, []).append(known["name"])
@@ -163,7 +164,7 @@ def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]
     for server in topology.servers:
         host, _, port = (server.address or "").rpartition(":")
         its = nodes_of.get(host.strip("[]"), ())
-        node = next((name for name in its if f"{name}:{port}" in places), next(iter(its), None))
+        node = next((name for name in its if f"{name}:{port}" in listening), next(iter(its), None))
         servers.append(server if node is None else server.model_copy(update={"node": node}))
         if node is not None and f"{node}:{port}" in places:
             listeners.setdefault(f"{node}:{port}", server.name)

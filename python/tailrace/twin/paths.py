@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.ledger.account import Account
+from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.path import CAUSE
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
@@ -30,19 +31,19 @@ OF_DATA = tuple(REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
 def holes(account: Account, found: Structure, start: int) -> list[dict[str, Any]]:
     """As tables of `stalls`, in the order of servers and of time, which counts from `start`."""
     lines = ((server, loss) for (cause, server), loss in account.losses.items() if cause == CAUSE)
-    late = ((server, loss.delays.visits[loss.delays.late]) for server, loss in lines if loss.delays)
-    return [hole for server, visits in late for hole in _of(account, found, server, visits, start)]
+    late = ((server, loss.delays) for server, loss in lines if loss.delays)
+    return [hole for server, delays in late for hole in _of(account, found, server, delays, start)]
 
 
-def _of(account: Account, found: Structure, server: str, late: Times, start: int) -> Iterator[dict[str, Any]]:
+def _of(account: Account, found: Structure, server: str, delays: Delays, start: int) -> Iterator[dict[str, Any]]:
     """The servers of a tier send as one: each loses what it sends while the hole lasts."""
-    recorded = account.recorded
+    recorded, late = account.recorded, delays.visits[delays.late]
     names = np.array([*(found.tier[name] for name in recorded.servers), ""])[recorded.caller]  # -1: a client
     for sender in np.unique(names[late]).tolist():
         own = late[names[late] == sender]
         sent = np.flatnonzero((recorded.server == recorded.number[server]) & (names == sender))
         lost = np.sort(np.concatenate([_lost(recorded, visit) for visit in own.tolist()]))
-        refused = np.setdiff1d(sent[recorded.lost[sent] > 0], own)
+        refused = np.setdiff1d(sent[recorded.lost[sent] > 0], delays.visits)
         arrived = np.sort(np.concatenate((recorded.arrival[sent], recorded.sent[refused])))  # the queue refused them
         for stretch in np.split(lost, np.flatnonzero(np.diff(lost) > APART_NS) + 1):
             begin, end = _widened(stretch, arrived)

@@ -155,7 +155,7 @@ impl Cover {
 
 impl Sample {
     /// A call without a whole answer ends for the caller when it gives up, and for the server when
-    /// it finds that out. So such calls show nothing, unless a server answers none at all.
+    /// it finds that out. So such calls count only where few are answered.
     pub fn of(visits: &[Visit], names: &Names) -> Sample {
         let mut stays: FxHashMap<u32, (Vec<Interval>, Vec<Interval>)> = FxHashMap::default();
         let mut sample = (i64::MAX, i64::MIN);
@@ -180,8 +180,11 @@ impl Sample {
                 .or_default()
                 .push((visit.sent, visit.departure));
         }
-        for (pair, its) in broken {
-            calls.entry(pair).or_insert(its);
+        for (pair, mut its) in broken {
+            let answered = calls.entry(pair).or_default();
+            if answered.len() < ENOUGH {
+                answered.append(&mut its);
+            }
         }
         let covers = stays
             .into_iter()
@@ -215,7 +218,7 @@ impl Sample {
     }
 
     /// If both are on one host and each could be calling the other, the caller is the one with more
-    /// evidence. Without evidence, it is the one that takes longer.
+    /// evidence. With as much evidence, it is the one that takes longer.
     pub fn is_caller(&self, edge: &Nesting) -> bool {
         let reverse = self.nesting(edge.callee, edge.host, edge.caller);
         let Some(reverse) = reverse.filter(Nesting::holds) else {

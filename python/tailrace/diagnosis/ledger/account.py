@@ -130,8 +130,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     seen = replace(seen, held=places.fullest(recorded, held, computed))
     losses |= _losses(seen, recorded, HOLDERS)
     waits = [holding.pauses(seen, recorded, server) for server in blocking if server in seen.held]
-    waits += [unsent.pauses(recorded, routes.pools), unsent.retried(recorded)]
-    pauses = tuple(one for one in waits if one is not None)
+    pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)
     for server, one in blocking.items():
         known[recorded.number[server]] = one.places
     again = retries.repeated(seen.view, recorded)

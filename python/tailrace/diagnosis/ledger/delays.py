@@ -28,16 +28,20 @@ class Delays:
 
     @classmethod
     def paused(cls, visits: Times, lasts: Times) -> Delays:
+        """Return delays of visits that a worker had taken."""
         return cls(visits, lasts, np.zeros(len(visits), dtype=bool))
 
     @classmethod
     def came_late(cls, visits: Times, lasts: Times) -> Delays:
+        """Return delays of visits that had not arrived."""
         return cls(visits, lasts, np.ones(len(visits), dtype=bool))
 
     def only(self, some: NDArray[np.bool_]) -> Delays:
+        """Return some of these delays."""
         return Delays(self.visits[some], self.lasts[some], self.late[some])
 
     def and_also(self, other: Delays) -> Delays:
+        """Return these delays and others."""
         return Delays(
             np.concatenate((self.visits, other.visits)),
             np.concatenate((self.lasts, other.lasts)),
@@ -72,5 +76,6 @@ def held_up(visits: int, delays: Iterable[Delays]) -> tuple[Times, Times]:
     """Return how late each visit arrives, and how long its worker pauses."""
     late, pause = np.zeros(visits, dtype=np.int64), np.zeros(visits, dtype=np.int64)
     for one in delays:
-        late[one.visits[one.late]], pause[one.visits[~one.late]] = one.lasts[one.late], one.lasts[~one.late]
+        np.add.at(late, one.visits[one.late], one.lasts[one.late])
+        np.add.at(pause, one.visits[~one.late], one.lasts[~one.late])
     return late, pause

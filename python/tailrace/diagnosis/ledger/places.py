@@ -477,6 +477,7 @@ def _ranks(here: _Here, mine: Times, others: Mask) -> Times:
     rank = 1 + np.maximum(at - left, 0)
     released = _first_released(here.begin[mine], here.end[mine])
     counts = (next_begin[at] <= middle) & (first_after[later] >= released - slack)
+    counts &= released - here.begin[mine] >= here.least
     begins, ends = here.begin[mine][counts], here.end[mine][counts]
     stalls = spans(np.column_stack((begins, ends)))
     found = np.full(len(stalls), len(here.rows))
@@ -485,11 +486,11 @@ def _ranks(here: _Here, mine: Times, others: Mask) -> Times:
 
 
 def _first_released(begin: Times, end: Times) -> Times:
-    """Return for each visit when the first of those left that were inside when it came, or itself."""
+    """Return for each visit the end of the first one to leave, among itself and those that were inside when it came."""
     found, inside = np.empty_like(end), list[int]()
     for i in np.argsort(begin, kind="stable").tolist():
         heapq.heappush(inside, int(end[i]))
-        while inside[0] <= begin[i]:
+        while len(inside) > 1 and inside[0] <= begin[i]:
             heapq.heappop(inside)
         found[i] = inside[0]
     return found
@@ -497,7 +498,7 @@ def _first_released(begin: Times, end: Times) -> Times:
 
 def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
     """Return the number of places, and when each visit got one. With this number, others are served as quickly as usual
-    once they have a place, and most get one immediately."""
+    once they have a place, and most get one immediately. As many as leave together may be the number."""
     if here.known:
         return here.known, here.begin
     unusual = int((here.is_long & ~heavy).sum())

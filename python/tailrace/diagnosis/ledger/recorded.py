@@ -158,6 +158,14 @@ class Recorded:
         np.add.at(in_calls, self.parent[called], (self.departure - self.sent)[called])
         return np.asarray(np.maximum(self.departure - self.arrival - in_calls.astype(np.int64), 0))
 
+    @cached_property
+    def usual_own_ns(self) -> Times:
+        """Return for each visit the median of this time over the visits of its group."""
+        order = np.lexsort((self.own_ns, self.group))
+        counts = np.bincount(self.group, minlength=self.groups)
+        middle = np.cumsum(counts) - counts + np.maximum(counts - 1, 0) // 2
+        return np.asarray(self.own_ns[order][np.minimum(middle, len(order) - 1)][self.group])
+
     def roots(self, visits: Times) -> Times:
         """Return the requests of clients that these visits work for."""
         return np.unique(self.root[visits])
@@ -361,15 +369,12 @@ def _parents(rows: pl.DataFrame) -> Times:
 
 
 def _callers(view: View, rows: pl.DataFrame, server: Numbers, parent: Times) -> Times:
-    """Return the calling server of each visit: that of its parent. Where the recording does not show the parent, it is
-    the one that the address of the caller shows, or else the only one that is known to call the server."""
+    """Return the calling server of each visit: that of its parent, or the one that its address shows where the
+    recording does not show the parent."""
     number = {name: i for i, name in enumerate(view.servers)}
     labels = Names.of(rows["caller"].fill_null(""))
     by_label = np.array([number.get(view.callers.get(label, ""), -1) for label in labels.labels.tolist()])
-    above = (view.callers_of(server) for server in view.servers)
-    only = np.array([number[callers[0]] if len(callers) == 1 else -1 for callers in above])
     shown = by_label[labels.number]
-    shown = np.where(shown >= 0, shown, only[server])
     is_call = rows["request"].is_null().to_numpy() & (shown != server)
     return np.where(parent >= 0, server[parent].astype(np.int64), np.where(is_call, shown, -1))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.constants import LONG_NS, MOSTLY
+from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.limits import Pools
 from tailrace.diagnosis.ledger.recorded import Recorded
@@ -29,16 +29,3 @@ def pauses(recorded: Recorded, pools: Pools) -> Delays | None:
     gave_up = recorded.failed & ~calls & (share[recorded.group] >= MOSTLY) & (lasts >= LOOKS_NS)
     rows = np.flatnonzero(gave_up & np.isin(recorded.server, callers))
     return Delays.paused(rows, lasts[rows]) if len(rows) else None
-
-
-def retried(recorded: Recorded) -> Delays | None:
-    """Return the visits of which a call failed, and how much longer than usual they took without open calls. They
-    waited for a timeout of their own, for an attempt to connect that no server took, or before they tried again."""
-    calls = np.flatnonzero(recorded.failed & (recorded.parent >= 0))
-    visits = np.unique(recorded.parent[calls])
-    usual = np.zeros(recorded.groups, dtype=np.int64)
-    for group in np.unique(recorded.group[visits]).tolist():
-        usual[group] = np.median(recorded.own_ns[recorded.group == group])
-    beyond = recorded.own_ns[visits] - usual[recorded.group[visits]]
-    long = beyond >= LONG_NS
-    return Delays.paused(visits[long], beyond[long]) if long.any() else None

@@ -14,6 +14,8 @@ stop by what its threads do.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +24,7 @@ from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.recorded import Numbers, Recorded, are_first
+from tailrace.diagnosis.ledger.recorded import Names, Recorded, are_first
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
@@ -47,8 +49,7 @@ def find(seen: Seen, server: str) -> Loss | None:
     # Queries of one name may be of several kinds: EXECUTE does not say what it executes.
     by_request = (recorded.names.under(recorded.root),) if limits.has_own_threads(seen.view, server) else ()
     for names in (recorded.names, *by_request):
-        kinds = _kinds(names.number[here], here)
-        found = [one for kind in kinds for one in _waiting(seen, recorded, server, here, kind)]
+        found = [one for kind in _kinds(recorded, names, here) for one in _waiting(seen, recorded, server, here, kind)]
         if found:
             break
     held = turns.held(seen, recorded, server)
@@ -60,11 +61,23 @@ def find(seen: Seen, server: str) -> Loss | None:
     return Loss(share, 1, _words(whose, lasts), delays=Delays.paused(visits, lasts))
 
 
-def _kinds(kind: Numbers, here: Times) -> list[Times]:
-    """Return the visits of each kind that has enough of them."""
-    order = np.argsort(kind, kind="stable")
-    begins = 1 + np.flatnonzero(np.diff(kind[order]))
-    return [here[kind] for kind in np.split(order, begins) if len(kind) >= SEVERAL]
+@dataclass(frozen=True)
+class _Kind:
+    visits: Times
+    share: float
+    """It is the part of these in the visits that wait for no other one here: each is the first of its caller's visit,
+    or a request of a client. While a server answers nobody, only such visits come."""
+
+
+def _kinds(recorded: Recorded, names: Names, here: Times) -> list[_Kind]:
+    """Return the kinds of visits of a server that have enough of them: those of one name."""
+    if not len(here):
+        return []
+    _, kind, counts = np.unique(names.number[here], return_inverse=True, return_counts=True)
+    first = are_first(recorded.parent[here], recorded.sent[here])
+    shares = np.bincount(kind, first, len(counts)) / first.sum()
+    each = np.split(here[np.argsort(kind, kind="stable")], np.cumsum(counts)[:-1])
+    return [_Kind(*one) for one in zip(each, shares.tolist(), strict=True) if len(one[0]) >= SEVERAL]
 
 
 def _words(names: str, lasts: Times) -> str:
@@ -77,16 +90,16 @@ def _calls_are_seen(view: View, server: str) -> bool:
     return all(name in view.stays for name in view.topology.downstream_of(server))
 
 
-def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Times) -> Waited:
+def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Kind) -> Waited:
     """Return the visits of a kind that waited together each time, and how long each waited."""
-    others: Times | None = None
+    mine, others = kind.visits, np.empty(0, dtype=np.int64)
     leaving = mine[np.argsort(recorded.departure[mine], kind="stable")]
     left, started = recorded.departure[leaving], recorded.start[leaving]
     first_started = np.minimum.accumulate(started[::-1])[::-1]  # of those that leave then or later
     whole = len(recorded.steps) * STEP_NS
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
     work = int(np.median(recorded.departure[mine] - recorded.start[mine]))
-    share, own_threads = _share_of_first(recorded, here, mine), limits.has_own_threads(seen.view, server)
+    own_threads = limits.has_own_threads(seen.view, server)
     taken = recorded.workers[recorded.number[server]] > 0 or limits.taken_at_once(seen.view, server)
     found: Waited = []
     for gap in gaps.tolist():
@@ -99,7 +112,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
         since = np.maximum(recorded.start[waited], begin)
         if end - work - int(since.min()) < SHORTEST_NS:
             continue
-        others = np.setdiff1d(here, mine, assume_unique=True) if others is None else others
+        others = others if len(others) else np.setdiff1d(here, mine, assume_unique=True)
         passed = _others_pass(recorded, others, int(since.min()), end)
         if passed is None:
             continue
@@ -107,7 +120,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, mine: Tim
         came = int(since.min()), end
         # Where each visit has a thread, one that came before may be what these wait for. Elsewhere it may wait, too.
         inside = _any_inside(recorded, others, came[0] if own_threads else 0, end)
-        only_mine = taken and share ** len(waited) <= CHANCE and not inside
+        only_mine = taken and kind.share ** len(waited) <= CHANCE and not inside
         if not (overdue >= SEVERAL or only_mine):
             continue
         if _others_fill(recorded, others, server, *came):
@@ -129,13 +142,6 @@ def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Tim
     if (came & ~passed).sum() > HARDLY_ANY * number or (number and np.median(took[passed]) > usual):
         return None
     return recorded.departure[others[passed]]
-
-
-def _share_of_first(recorded: Recorded, here: Times, mine: Times) -> float:
-    """Return the part of a kind in the visits that wait for no other one here: each is the first of its caller's visit,
-    or a request of a client. While a server answers nobody, only such visits come."""
-    first = are_first(recorded.parent[here], recorded.sent[here])
-    return float(np.isin(here[first], mine).mean())
 
 
 def _any_inside(recorded: Recorded, others: Times, begin: int, end: int) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import MOSTLY, STEP_NS
+from tailrace.diagnosis.constants import ACTS, MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.recorded import Recorded
@@ -116,9 +116,10 @@ class Seen:
 
 
 def _beyond(share: Shares, usual: float) -> Shares:
-    """What always takes all of the time takes nothing beyond that."""
+    """Return what a share takes beyond the usual, as a share of what that left. If the usual leaves hardly anything,
+    nothing can be taken beyond it."""
     left = 1.0 - usual
-    return np.clip((share - usual) / left, 0.0, 1.0) if left > 0.0 else np.zeros(len(share))
+    return np.clip((share - usual) / left, 0.0, 1.0) if left >= ACTS else np.zeros(len(share))
 
 
 def blur(series: Series) -> int:

@@ -29,34 +29,35 @@ def find(seen: Seen, server: str) -> Loss | None:
     # The kernel counts no drops of UDP: `lookup` has queries for names.
     if recorded is None or not refusals or seen.view.is_asked_for_names(server):
         return None
-    took = recorded.arrival - recorded.sent
-    late = (recorded.server == recorded.number[server]) & (recorded.lost > 0) & (2 * took >= REPEATED_NS)
-    late = np.flatnonzero(late)
-    late = late[~_refused(seen, server, recorded, late)]
-    if not len(late):
+    delays = _late(seen, server, recorded).and_also(_in_the_middle(seen, server, recorded))
+    if not len(delays.visits):
         return None
-    way = f"between {callers(recorded, late)} and {server}"
-    delays = Delays.came_late(late, took[late]).and_also(_in_the_middle(seen, server, recorded))
+    way = f"between {callers(recorded, delays.visits)} and {server}"
     return Loss(np.zeros(len(seen.steps)), 1, way, delays=delays)
+
+
+def _late(seen: Seen, server: str, recorded: Recorded) -> Delays:
+    """Return the visits that arrived late because an attempt, or their first data, was lost."""
+    late = _lossy(server, recorded, late=True)
+    late = late[~_refused(seen, server, recorded, late)]
+    return Delays.came_late(late, (recorded.arrival - recorded.sent)[late])
 
 
 def _in_the_middle(seen: Seen, server: str, recorded: Recorded) -> Delays:
     """Return the visits that lost data after they had arrived. They need nothing from the server until it is sent
     again: after the least timeout, and after twice as long each time (RFC 6298, 5.5)."""
-    here = np.flatnonzero(recorded.server == recorded.number[server])
-    lost = here[(recorded.lost[here] > 0) & (recorded.arrival[here] - recorded.sent[here] < REPEATED_NS)]
-    beyond = recorded.own_ns[lost] - usual_ns(recorded, here)[recorded.group[lost]]
-    long = beyond >= REPEATED_NS * NEARLY
-    waited = REPEATED_NS * (2.0 ** recorded.lost[lost] - 1.0)
-    return Delays.paused(lost[long], np.minimum(beyond, waited).astype(np.int64)[long])
+    lost = _lossy(server, recorded, late=False)
+    beyond = (recorded.own_ns - recorded.usual_own_ns)[lost]
+    waited = np.minimum(beyond, REPEATED_NS * (2.0 ** recorded.lost[lost] - 1.0)).astype(np.int64)
+    sent = recorded.steps.lengthened(recorded.sent[lost])
+    strayed = (beyond >= REPEATED_NS * NEARLY) & ~seen.view.may_refuse(server, sent, sent + waited)
+    return Delays.paused(lost[strayed], waited[strayed])
 
 
-def usual_ns(recorded: Recorded, here: Times) -> Times:
-    """Return the median time that visits of each group spend without calls."""
-    found = np.zeros(recorded.groups, dtype=np.int64)
-    for group in np.unique(recorded.group[here]).tolist():
-        found[group] = np.median(recorded.own_ns[here][recorded.group[here] == group])
-    return found
+def _lossy(server: str, recorded: Recorded, *, late: bool) -> Times:
+    """Return the visits that lost packets, of which those that arrived late lost them before."""
+    came_late = 2 * (recorded.arrival - recorded.sent) >= REPEATED_NS
+    return np.flatnonzero((recorded.server == recorded.number[server]) & (recorded.lost > 0) & (came_late == late))
 
 
 def _refused(seen: Seen, server: str, recorded: Recorded, late: Times) -> NDArray[np.bool_]:
