@@ -13,6 +13,7 @@ import pytest
 
 from tailrace import experiment, sim, twin
 from tailrace.dataset import Dataset
+from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.steps import Steps
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.spans import spans
@@ -256,10 +257,15 @@ def test_attempts_that_a_queue_refused_are_no_part_of_a_hole() -> None:
         steps=Steps.of(spans([(50 * ms, 3000 * ms)])),
     )
     account: Any = SimpleNamespace(recorded=recorded)
-    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([5]), 50 * ms)
+
+    def late(visits: list[int]) -> Delays:
+        its = np.array(visits)
+        return Delays.came_late(its, (account.recorded.arrival - account.recorded.sent)[its])
+
+    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", late([5]), 50 * ms)
     assert hole["at"] == "135 ms"
     assert hole["share"] == 1.0
-    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", np.array([1, 5]), 50 * ms)
+    [hole] = paths._of(account, Structure({"web": ("web",)}, {}), "web", late([1, 5]), 50 * ms)
     assert hole["share"] == pytest.approx(2 / 5)
 
 
