@@ -100,7 +100,7 @@ def _behind(view: View) -> pl.DataFrame:
     queries = [known.name for known in view.topology.servers if view.is_asked_for_names(known.name)]
     rows = view.lossy.filter(~pl.col("server").is_in(queries))  # A resolver repeats these, and no kernel.
     data = rows["data_drops"].to_numpy() > 0
-    cost = rows["arrival"].to_numpy() - rows["sent"].to_numpy()
+    cost = (rows["arrival"] - rows["sent"]).fill_null(0).to_numpy(writable=True)
     for name, here in _by_server(rows, data).items():
         cost[here] += _repeated(view, name, rows["arrival"].to_numpy()[here], rows["departure"].to_numpy()[here])
     return rows.with_columns(cost=pl.Series(cost, dtype=pl.Int64), unanswered=pl.col("drops") > 0)

@@ -46,12 +46,12 @@ def find(seen: Seen, server: str) -> Loss | None:
     if recorded is None or not _calls_are_seen(seen.view, server):
         return None
     here = np.flatnonzero(recorded.server == recorded.number[server])
-    # Queries of one name may be of several kinds: EXECUTE does not say what it executes.
-    by_request = (recorded.names.under(recorded.root),) if limits.has_own_threads(seen.view, server) else ()
-    for names in (recorded.names, *by_request):
-        found = [one for kind in _kinds(recorded, names, here) for one in _waiting(seen, recorded, server, here, kind)]
-        if found:
-            break
+    names = recorded.names
+    found = _waiting_by(names, seen, recorded, server, here)
+    if not found and limits.has_own_threads(seen.view, server):
+        # Queries of one name may be of several kinds: EXECUTE does not say what it executes.
+        names = names.under(recorded.root)
+        found = _waiting_by(names, seen, recorded, server, here)
     held = turns.held(seen, recorded, server)
     share = np.zeros(len(seen.steps)) if held is None else held.share
     if not found:
@@ -88,6 +88,11 @@ def _words(names: str, lasts: Times) -> str:
 def _calls_are_seen(view: View, server: str) -> bool:
     """Return whether the visits of each server that it calls are recorded: a wait for a call is no wait for a lock."""
     return all(name in view.stays for name in view.topology.downstream_of(server))
+
+
+def _waiting_by(names: Names, seen: Seen, recorded: Recorded, server: str, here: Times) -> Waited:
+    """Return the visits of each kind that waited together, and how long each waited."""
+    return [one for kind in _kinds(recorded, names, here) for one in _waiting(seen, recorded, server, here, kind)]
 
 
 def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Kind) -> Waited:
