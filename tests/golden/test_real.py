@@ -62,11 +62,13 @@ def test_what_would_settle_an_unknown_cause_is_named(case: tuple[Dataset, dict[s
 @pytest.mark.parametrize("name", ["path-hole", "answers-lost", "lossy-path-counted"])
 def test_no_request_is_very_slow_without_the_packets_that_were_lost_on_the_way(name: str) -> None:
     """Neither the attempts to connect nor the data of open connections are lost then, and no queue has a limit."""
-    (episode,) = diagnose(Dataset.open(HERE / name)).episodes
+    diagnosis = diagnose(Dataset.open(HERE / name))
+    (episode,) = diagnosis.episodes
     assert (episode.cause, episode.findings[4].verdict) == ("packet-loss", "found")
     assert episode.ledger is not None
     [line] = episode.ledger.lines
     assert (line.cause, line.share, line.vlrt_without) == ("packet-loss", 1.0, 0)
+    assert f" requests were lost {line.place}, and sent again." in " ".join(sentences(diagnosis))
 
 
 def test_calls_that_failed_meanwhile_are_reported_where_the_cause_is_unknown() -> None:

@@ -15,7 +15,7 @@ from collections import Counter
 from tailrace.diagnosis import because, meanwhile, unanswered
 from tailrace.diagnosis.because import figure
 from tailrace.diagnosis.constants import APART
-from tailrace.diagnosis.finding import UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
+from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
 from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.words import count, duration, rate, share
@@ -95,7 +95,7 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
     failed = next(filter(None, (meanwhile.sentences(e.findings[4].numbers) for e in episodes)), "")
     if main.origin is None:
-        return failed
+        return episodes[0].findings[4].sentence if main.cause == PACKET_LOSS else failed
     open_ = diagnosis.vlrt - round(diagnosis.explained * diagnosis.vlrt)
     if main.cause == UNKNOWN:
         said = [e.findings[3].sentence for e in episodes if e.findings[3].verdict == "found"]

@@ -56,7 +56,8 @@ def explain(
         shares = []  # Most of it happens without all lines, too.
     known = {one.cause for one in shares} - {UNKNOWN, PACKET_LOSS}
     if not known and lost.astray and lost.strayed >= lost.unplaced:
-        return overflow, stall_of(overflow), _lost_on_the_way(cluster, lost)
+        between = next((one.place for one in shares if one.cause == PACKET_LOSS), None)
+        return overflow, stall_of(overflow), _lost_on_the_way(cluster, lost, between or "on the way")
     asked_again = bool(shares) and shares[0].cause == DNS
     slowed = _origin(shares[0], overflow, lost, verdict) if verdict is not None and shares and not asked_again else None
     overflow = overflow.at(slowed) if slowed else overflow
@@ -133,10 +134,10 @@ def _acted(one: Share) -> Acted:
     return one.cause, None if one.cause in (BALANCER, PACKET_LOSS, DNS) else one.server
 
 
-def _lost_on_the_way(cluster: Cluster, lost: Drops) -> Cause:
+def _lost_on_the_way(cluster: Cluster, lost: Drops, where: str) -> Cause:
     of = "" if lost.strayed == cluster.vlrt else f" of {cluster.vlrt:,}"
     lost_by = "1 request" if lost.strayed == cluster.vlrt == 1 else f"{lost.strayed:,}{of} requests"
-    sentence = f"Packets of {lost_by} were lost on the way, and sent again."
+    sentence = f"Packets of {lost_by} were lost {where}, and sent again."
     return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
 
 
