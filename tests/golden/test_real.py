@@ -71,6 +71,17 @@ def test_no_request_is_very_slow_without_the_packets_that_were_lost_on_the_way(n
     assert f" requests were lost {line.place}, and sent again." in " ".join(sentences(diagnosis))
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("stopped", "a signal or a debugger stopped gunicorn"),
+        ("origin-stopped", "origin neither answered nor used its CPU, as if it was stopped or all its workers waited"),
+    ],
+)
+def test_a_stop_is_said_to_be_one_where_the_states_of_threads_show_it(name: str, said: str) -> None:
+    assert f"The cause: {said} (" in " ".join(sentences(diagnose(Dataset.open(HERE / name))))
+
+
 def test_calls_that_failed_meanwhile_are_reported_where_the_cause_is_unknown() -> None:
     said = " ".join(sentences(diagnose(Dataset.open(HERE / "crash-recovery"))))
     assert "calls to postgres failed with the status error-57P03." in said

@@ -17,6 +17,7 @@ from tailrace.diagnosis.because import figure
 from tailrace.diagnosis.constants import APART
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
 from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
+from tailrace.diagnosis.ledger.losses import freeze
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.words import count, duration, rate, share
 
@@ -113,7 +114,7 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
         return f"{told} Would settle it: {settle}." if settle else told
     winner = next((w for w in episodes[0].causes if w.verdict == "found" and w.cause == main.cause), None)
     place = (winner.place if winner else None) or main.origin
-    plain = PLAIN[main.cause].format(origin=main.origin, place=place)
+    plain = _plain(main.cause, main.origin, place, winner)
     often = "" if len(episodes) == 1 else f", {len(episodes)} times"
     lengths = sorted(int(figure(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
@@ -135,10 +136,16 @@ def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
         return ""
     (cause, origin), vlrt = found.most_common(1)[0]
     its = (e for e in diagnosis.episodes if any((c.cause, c.origin) == (cause, origin) for c in e.chains))
-    places = (one.place for e in its for one in e.causes if (one.cause, one.verdict) == (cause, "found"))
-    place = next(filter(None, places), origin)
-    plain = PLAIN[cause].format(origin=origin, place=place)
+    found_there = [one for e in its for one in e.causes if (one.cause, one.verdict) == (cause, "found")]
+    place = next(filter(None, (one.place for one in found_there)), origin)
+    plain = _plain(cause, origin, place, next(iter(found_there), None))
     return f" Of {count(vlrt, 'other request')}, the cause is another one: {plain}."
+
+
+def _plain(cause: str, origin: str, place: str, evidence: CauseEvidence | None) -> str:
+    """Return what happened, in words."""
+    seen = evidence is not None and evidence.numbers.get("threads_stopped")
+    return (freeze.SEEN if seen else PLAIN[cause]).format(origin=origin, place=place)
 
 
 def _worse(main: SummaryRow, episodes: list[Episode]) -> str:

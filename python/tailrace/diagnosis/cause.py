@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailrace.diagnosis import settle, tasks
-from tailrace.diagnosis.constants import ACTS, ALIKE, STEP_NS
+from tailrace.diagnosis.constants import ACTS, ALIKE, MOSTLY, STEP_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Finding, Number, Verdict
 from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, Replayed, Share, is_told, taken_away
-from tailrace.diagnosis.ledger.losses import CAUSES
+from tailrace.diagnosis.ledger.losses import CAUSES, freeze
 from tailrace.diagnosis.ledger.losses import Cause as Line
 from tailrace.diagnosis.ledger.losses.holding import COMPUTES
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
@@ -225,7 +225,7 @@ def _evidence(
     has_rest = any(one.cause == UNKNOWN for one in shares)
     shares = [one for one in shares if one.cause != UNKNOWN]
     told = (*(one for all_ in shares for one in at_servers(all_, verdict)), *verdict.worse) if shares else ()
-    charged = [_charged(one, origin, verdict) for one in told if one.cause != UNKNOWN]
+    charged = [_charged(view, one, origin, verdict) for one in told if one.cause != UNKNOWN]
     names = {one.cause for one in charged}
     of_clients = (name for name in (BURST, RETRIES, BALANCER) if name not in names)
     idle = (CauseEvidence(name, None, "absent", "It changes nothing when it is taken away.") for name in of_clients)
@@ -237,7 +237,7 @@ def _evidence(
     )
 
 
-def _charged(one: Share, origin: str, verdict: Replayed) -> CauseEvidence:
+def _charged(view: View, one: Share, origin: str, verdict: Replayed) -> CauseEvidence:
     server = one.server or origin
     what, gone, part = taken_away(one, verdict)
     without = (
@@ -251,6 +251,9 @@ def _charged(one: Share, origin: str, verdict: Replayed) -> CauseEvidence:
     if coverage is not None:
         sentence = f"{without} It took {share(coverage)} of the capacity that {server} lacked."
         numbers = {"taken_ns": took, "lacked_ns": lacked}
+    if one.cause == freeze.CAUSE and begin is not None and end is not None:
+        threads = tasks.of(view, server, np.arange(begin, end, STEP_NS, dtype=np.int64))
+        numbers |= {"threads_stopped": True} if threads is not None and threads.stopped >= MOSTLY else {}
     place, part_of_all = one.place or one.server, one.vlrt / verdict.recorded
     return CauseEvidence(one.cause, place, "found", sentence, part_of_all, coverage, begin, end, numbers)
 

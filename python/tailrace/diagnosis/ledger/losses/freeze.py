@@ -15,6 +15,8 @@ from tailrace.units import MICROSECOND
 CAUSE = "freeze"
 SAYS = "the stop of {server}"
 PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited"
+SEEN = "a signal or a debugger stopped {origin}"
+"""It replaces `PLAIN` where the states of the threads show it."""
 METRICS, EVENTS = ("cpu_busy", "tasks_stopped"), ()
 COMPUTES = False
 

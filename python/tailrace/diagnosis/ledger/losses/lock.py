@@ -105,7 +105,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Ki
     gaps = np.flatnonzero(np.diff(left) * (len(left) / whole) >= EXPECTED)
     work = int(np.median(recorded.departure[mine] - recorded.start[mine]))
     own_threads = limits.has_own_threads(seen.view, server)
-    taken = recorded.workers[recorded.number[server]] > 0 or limits.taken_at_once(seen.view, server)
+    taken = own_threads or recorded.workers[recorded.number[server]] > 0
     found: Waited = []
     for gap in gaps.tolist():
         begin, end = left[gap : gap + 2].tolist()
