@@ -47,6 +47,8 @@ def _in_the_middle(seen: Seen, server: str, recorded: Recorded) -> Delays:
     """Return the visits that lost data after they had arrived. They need nothing from the server until it is sent
     again: after the least timeout, and after twice as long each time (RFC 6298, 5.5)."""
     lost = _lossy(server, recorded, late=False)
+    if not len(lost):
+        return Delays.paused(lost, lost)
     beyond = (recorded.own_ns - recorded.usual_own_ns)[lost]
     waited = np.minimum(beyond, REPEATED_NS * (2.0 ** recorded.lost[lost] - 1.0)).astype(np.int64)
     sent = recorded.steps.lengthened(recorded.sent[lost])
