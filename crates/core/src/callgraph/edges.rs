@@ -116,7 +116,11 @@ impl Cover {
         mut given_up: Vec<Interval>,
         sample: Interval,
     ) -> Option<Self> {
-        let whole = if visits.is_empty() { &given_up } else { &visits };
+        let whole = if visits.is_empty() {
+            &given_up
+        } else {
+            &visits
+        };
         let mut durations: Vec<i64> = whole
             .iter()
             .map(|(arrival, end)| end.saturating_sub(*arrival))
@@ -130,10 +134,7 @@ impl Cover {
             visit.1 = latest;
         }
         let long = *durations.get(durations.len() * 9 / 10)?;
-        let settled = (
-            sample.0.saturating_add(long),
-            sample.1.saturating_sub(long),
-        );
+        let settled = (sample.0.saturating_add(long), sample.1.saturating_sub(long));
         let short = settled.0 >= settled.1;
         let (begin, settled) = if short { sample } else { settled };
         Some(Cover {

@@ -198,10 +198,12 @@ fn attempts_that_a_caller_gave_up_do_not_hide_that_it_calls() {
         }
     }
     stays.sort_by_key(|stay| stay.3);
-    let visits = (1..).zip(&stays).map(|(id, &(server, caller, begin, end, status))| Visit {
-        status,
-        ..stay(id, server, caller, begin, end)
-    });
+    let visits = (1..)
+        .zip(&stays)
+        .map(|(id, &(server, caller, begin, end, status))| Visit {
+            status,
+            ..stay(id, server, caller, begin, end)
+        });
     let (_, report) = link(visits, &names);
     assert_eq!(edges(&report), [("mid", "back")]);
     assert_eq!(report.entries, ["mid"]);
