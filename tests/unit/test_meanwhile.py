@@ -27,12 +27,14 @@ def view(*failed: tuple[str, str, float], repeated: dict[str, dict[int, float]] 
         Series(place, "syn_retransmits", begin, begin + SECOND, np.array([counts.get(n, 0.0) for n in range(100)]))
         for place, counts in (repeated or {}).items()
     ]
+    lossy = pl.DataFrame({"request": [1], "sent": [40 * SECOND], "drops": [lost]})
     return SimpleNamespace(
         begin=0,
         end=100 * SECOND,
         failed_calls=pl.DataFrame(rows, columns, orient="row").sort("departure"),
         requests=pl.DataFrame({"request": [1], "sent": [40 * SECOND], "connected": [1], "drops": [lost]}),
-        lossy=pl.DataFrame({"request": [1], "sent": [40 * SECOND], "drops": [lost]}),
+        lossy=lossy,
+        lost_between=lambda begin, end: lossy.filter(pl.col("sent").is_between(begin, end)),
         everywhere=lambda _: samples,
     )
 

@@ -12,7 +12,7 @@ from tailrace.advise.software import chosen
 from tailrace.cli import perform
 from tailrace.dataset import Dataset
 from tailrace.experiment import Experiment
-from tailrace.readers.recording import _with_software
+from tailrace.readers.recording import _on_nodes, _with_software
 
 
 def chain(**tiers: dict[str, Any]) -> Experiment:
@@ -120,3 +120,30 @@ def test_a_pool_of_database_connections_is_no_database() -> None:
 def test_a_program_that_listens_for_another_says_nothing() -> None:
     assert chosen(chain(), {}, {"store": "mysql"}, {"store": "docker-proxy"})["store"] == ("mysql",)
     assert chosen(chain(), {}, {"store": "mysql"}, {"store": "8.0.11-TiDB-v7.5.0"})["store"] == ()
+
+
+def server(name: str, address: str) -> topology.Server:
+    return topology.Server(name=name, address=address)
+
+
+def test_a_server_at_a_loopback_address_is_on_the_node_that_listens_there() -> None:
+    """Each network namespace has these addresses."""
+    shared = ["127.0.0.1", "::1"]
+    nodes = [
+        {"name": "host", "cores": 2, "addresses": [*shared, "10.0.0.1"]},
+        {"name": "box", "cores": 2, "addresses": [*shared, "10.0.0.2"]},
+    ]
+    servers = (
+        server("web", "127.0.0.1:80"),
+        server("app", "10.0.0.2:8080"),
+        server("cache", "[::1]:6379"),
+        server("other", "127.0.0.1:99"),
+    )
+    found = _on_nodes(topology.Topology(servers=servers), nodes, ["host:80", "box:8080", "box:6379"])
+    assert {one.name: one.node for one in found.servers} == {
+        "web": "host",
+        "app": "box",
+        "cache": "box",
+        "other": "host",
+    }
+    assert found.places == {"host:80": "web", "box:8080": "app", "box:6379": "cache"}

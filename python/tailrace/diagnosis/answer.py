@@ -94,9 +94,9 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
 
 
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
-    failed = next(filter(None, (meanwhile.sentences(e.findings[4].numbers) for e in episodes)), "")
+    beside = next(filter(None, (meanwhile.sentences(e.findings[4].numbers) for e in episodes)), "")
     if main.origin is None:
-        return episodes[0].findings[4].sentence if main.cause == PACKET_LOSS else failed
+        return episodes[0].findings[4].sentence if main.cause == PACKET_LOSS else beside
     open_ = diagnosis.vlrt - round(diagnosis.explained * diagnosis.vlrt)
     if main.cause == UNKNOWN:
         said = [e.findings[3].sentence for e in episodes if e.findings[3].verdict == "found"]
@@ -107,10 +107,10 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
             unknown = (
                 f"What kept {main.origin} from answering for {length} is unknown: no samples of it are fine enough."
             )
-            unknown = " ".join(filter(None, (unknown, failed)))
+            unknown = " ".join(filter(None, (unknown, beside)))
             return f"{unknown} Would settle it: {blind.findings[3].missing}." if blind.findings[3].missing else unknown
         settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
-        told = " ".join(filter(None, (f"{seen}Why is unknown.", failed)))
+        told = " ".join(filter(None, (f"{seen}Why is unknown.", beside)))
         return f"{told} Would settle it: {settle}." if settle else told
     winner = next((w for w in episodes[0].causes if w.verdict == "found" and w.cause == main.cause), None)
     place = (winner.place if winner else None) or main.origin

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailrace.diagnosis import settle, tasks
-from tailrace.diagnosis.constants import ACTS, ALIKE, MOSTLY, STEP_NS
+from tailrace.diagnosis.constants import ACTS, ALIKE, STEP_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Finding, Number, Verdict
 from tailrace.diagnosis.ledger import BALANCER, BURST, RETRIES, SAYS, Replayed, Share, is_told, taken_away
@@ -251,9 +251,8 @@ def _charged(view: View, one: Share, origin: str, verdict: Replayed) -> CauseEvi
     if coverage is not None:
         sentence = f"{without} It took {share(coverage)} of the capacity that {server} lacked."
         numbers = {"taken_ns": took, "lacked_ns": lacked}
-    if one.cause == freeze.CAUSE and begin is not None and end is not None:
-        threads = tasks.of(view, server, np.arange(begin, end, STEP_NS, dtype=np.int64))
-        numbers |= {"threads_stopped": True} if threads is not None and threads.stopped >= MOSTLY else {}
+    if one.cause == freeze.CAUSE and begin is not None and end is not None and freeze.is_seen(view, server, begin, end):
+        numbers["threads_stopped"] = True
     place, part_of_all = one.place or one.server, one.vlrt / verdict.recorded
     return CauseEvidence(one.cause, place, "found", sentence, part_of_all, coverage, begin, end, numbers)
 

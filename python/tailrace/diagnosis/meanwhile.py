@@ -10,6 +10,7 @@ from math import sqrt
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.because import figure
 from tailrace.diagnosis.constants import LOOKBACK_NS, MOSTLY, SEVERAL, SIGMAS
 from tailrace.diagnosis.finding import Episode, Finding, Number
 from tailrace.diagnosis.view import View
@@ -21,8 +22,7 @@ Numbers = dict[str, Number]
 
 def told(view: View, episode: Episode, finding: Finding) -> Finding:
     """Return the finding of an unknown cause with what else went wrong."""
-    longest = int(episode.findings[0].numbers["response_ns_max"] or 0)
-    span = episode.begin - LOOKBACK_NS, episode.end + longest
+    span = episode.begin - LOOKBACK_NS, episode.end + int(figure(episode, 0, "response_ns_max"))
     numbers = _failed(view, span) | _repeated(view, span)
     if not numbers:
         return finding
@@ -70,11 +70,8 @@ def _repeated(view: View, span: Span) -> Numbers:
     if view.requests["connected"].null_count() == len(view.requests):
         return {}  # No input saw packets.
     visited = view.lossy["request"].drop_nulls()
-    others = view.requests.filter(pl.col("drops") > 0, ~pl.col("request").is_in(visited.implode()))
-    seen = sum(
-        int(rows.filter(pl.col("sent").is_between(*span))["drops"].cast(pl.Int64).sum())
-        for rows in (view.lossy, others)
-    )
+    others = view.requests.filter(pl.col("sent").is_between(*span), ~pl.col("request").is_in(visited.implode()))
+    seen = sum(int(rows["drops"].cast(pl.Int64).sum()) for rows in (view.lost_between(*span), others))
     found: list[tuple[int, str]] = []
     for series in view.everywhere("syn_retransmits"):
         here = series.within(*span)

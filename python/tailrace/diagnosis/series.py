@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import APART, HARDLY_ANY, MOSTLY, NEARLY, RARE, REPEATED_NS
+from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import Spans, overlap
 from tailrace.units import SECOND
-
-Times = NDArray[np.int64]
-Values = NDArray[np.float64]
 
 AT_WORK = NEARLY
 """From this utilisation on, a CPU works as fast as it can: samples jitter by up to a tenth."""
@@ -38,7 +36,7 @@ flushes in the papers read 100 %), a disk must be busy nearly always, and a tent
 Each value must also be three times the usual."""
 
 
-def within_cores(begin: Times, end: Times, value: Values, cores: int) -> Values:
+def within_cores(begin: Times, end: Times, value: NDArray[np.float64], cores: int) -> NDArray[np.float64]:
     """Return samples of the CPU use of a server of which none exceeds the number of cores by more than samples jitter.
     A recorder finds new processes of a server some time after they began, and counts what they have used in one sample.
     This belongs to the second before, which is how often `tailrace record` looks for processes. If many samples exceed

@@ -333,7 +333,7 @@ class View:
     def elsewhere(self, metric: str) -> tuple[Series, ...]:
         """Return the series of places that mean nothing in the topology: cores, disks, the host as a whole, other
         tenants."""
-        return tuple(self._elsewhere.get(metric, ()))
+        return self._elsewhere.get(metric, ())
 
     def everywhere(self, metric: str) -> tuple[Series, ...]:
         """Return the series of all places."""
@@ -347,19 +347,18 @@ class View:
         return {metric: tuple(its) for metric, its in found.items()}
 
     @cached_property
-    def _elsewhere(self) -> dict[str, list[Series]]:
-        found: dict[str, list[Series]] = {}
-        for (place, metric), series in self.samples.items():
-            if not self.is_known(place):
-                found.setdefault(metric, []).append(series)
-        return found
+    def _elsewhere(self) -> dict[str, tuple[Series, ...]]:
+        return {
+            metric: tuple(series for series in its if not self.is_known(series.place))
+            for metric, its in self._by_metric.items()
+        }
 
     def near(self, server: str, metric: str) -> Iterator[Series]:
         """Return the series of places that may be on the server's machine: on its node, on another node of its host,
         or on an unknown one."""
         here = self.topology.node_of(server)
         if here is None:
-            yield from (series for (_, name), series in self.samples.items() if name == metric)
+            yield from self.everywhere(metric)
             return
         rows = {row: one for key in (None, *_machines(here)) for row, one in self._by_machine.get((metric, key), ())}
         yield from (rows[row] for row in sorted(rows))

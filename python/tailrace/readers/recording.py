@@ -166,7 +166,7 @@ def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]
         its = nodes_of.get(host.strip("[]"), ())
         node = next((name for name in its if f"{name}:{port}" in listening), next(iter(its), None))
         servers.append(server if node is None else server.model_copy(update={"node": node}))
-        if node is not None and f"{node}:{port}" in places:
+        if node is not None and f"{node}:{port}" in listening:
             listeners.setdefault(f"{node}:{port}", server.name)
     used = {server.node for server in servers}
     made = tuple(Node(name=node["name"], cores=node["cores"], host=HOST) for node in nodes if node["name"] in used)

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import REPEATED_NS
 from tailrace.diagnosis.ledger.account import Account
 from tailrace.diagnosis.ledger.delays import Delays
-from tailrace.diagnosis.ledger.losses.path import CAUSE
+from tailrace.diagnosis.ledger.losses.path import CAUSE, repeated_after
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.twin.structure import Structure
@@ -24,7 +23,7 @@ EDGE_NS = MILLISECOND
 """A stall lasts at least so much longer than to its last lost packet."""
 RETRIES = 15
 """The default of Linux's `tcp_retries2`."""
-OF_DATA = tuple(REPEATED_NS * (2**power - 1) for power in range(1, RETRIES + 1))
+OF_DATA = tuple(map(int, repeated_after(np.arange(1.0, RETRIES + 1))))
 """When Linux repeats data on a kept connection: after 0.2, 0.6, 1.4 s …"""
 
 

@@ -113,11 +113,11 @@ impl Cover {
     /// time of all visits: while this server has none, it calls nobody.
     fn of(
         mut visits: Vec<Interval>,
-        mut given_up: Vec<Interval>,
+        mut unanswered: Vec<Interval>,
         sample: Interval,
     ) -> Option<Self> {
         let whole = if visits.is_empty() {
-            &given_up
+            &unanswered
         } else {
             &visits
         };
@@ -126,7 +126,7 @@ impl Cover {
             .map(|(arrival, end)| end.saturating_sub(*arrival))
             .collect();
         durations.sort_unstable();
-        visits.append(&mut given_up);
+        visits.append(&mut unanswered);
         visits.sort_unstable();
         let mut latest = i64::MIN;
         for visit in &mut visits {
@@ -160,7 +160,7 @@ impl Sample {
     pub fn of(visits: &[Visit], names: &Names) -> Sample {
         let mut stays: FxHashMap<u32, (Vec<Interval>, Vec<Interval>)> = FxHashMap::default();
         let mut sample = (i64::MAX, i64::MIN);
-        let (mut calls, mut broken) = (Calls::default(), Calls::default());
+        let (mut calls, mut unanswered) = (Calls::default(), Calls::default());
         for visit in visits
             .iter()
             .filter(|visit| visit.served && visit.departure != NO_TIME)
@@ -171,17 +171,18 @@ impl Sample {
                 visit.arrival
             };
             sample = (sample.0.min(arrival), sample.1.max(visit.departure));
-            let whole = names.is_answered(visit.status);
-            let (answered, given_up) = stays.entry(visit.server).or_default();
-            let of_kind = if whole { answered } else { given_up };
-            of_kind.push((arrival, visit.departure));
-            let of_kind = if whole { &mut calls } else { &mut broken };
-            of_kind
+            let (whole, others) = stays.entry(visit.server).or_default();
+            let (stays, calls) = match names.is_answered(visit.status) {
+                true => (whole, &mut calls),
+                false => (others, &mut unanswered),
+            };
+            stays.push((arrival, visit.departure));
+            calls
                 .entry((visit.caller, visit.server))
                 .or_default()
                 .push((visit.sent, visit.departure));
         }
-        for (pair, mut its) in broken {
+        for (pair, mut its) in unanswered {
             let answered = calls.entry(pair).or_default();
             if answered.len() < ENOUGH {
                 answered.append(&mut its);
@@ -189,8 +190,8 @@ impl Sample {
         }
         let covers = stays
             .into_iter()
-            .filter_map(|(server, (answered, given_up))| {
-                Some((server, Cover::of(answered, given_up, sample)?))
+            .filter_map(|(server, (whole, others))| {
+                Some((server, Cover::of(whole, others, sample)?))
             })
             .collect();
         Sample { calls, covers }

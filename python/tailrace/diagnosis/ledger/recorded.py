@@ -161,10 +161,7 @@ class Recorded:
     @cached_property
     def usual_own_ns(self) -> Times:
         """Return for each visit the median of this time over the visits of its group."""
-        order = np.lexsort((self.own_ns, self.group))
-        counts = np.bincount(self.group, minlength=self.groups)
-        middle = np.cumsum(counts) - counts + np.maximum(counts - 1, 0) // 2
-        return np.asarray(self.own_ns[order][np.minimum(middle, len(order) - 1)][self.group])
+        return medians(self.own_ns, self.group)
 
     def roots(self, visits: Times) -> Times:
         """Return the requests of clients that these visits work for."""
@@ -195,6 +192,13 @@ class Recorded:
     def asked(self) -> NDArray[np.bool_]:
         """Return which visits a client asked for. A call of a server whose parent is not known is none of them."""
         return (self.parent < 0) & (self.caller < 0)
+
+
+def medians(values: Times, kinds: Times | Numbers) -> Times:
+    """Return for each value the median of its kind: of an even number, the lower one of the two in the middle."""
+    _, kind, counts = np.unique(kinds, return_inverse=True, return_counts=True)
+    ordered = values[np.lexsort((values, kind))]
+    return np.asarray(ordered[np.cumsum(counts) - counts + (counts - 1) // 2][kind])
 
 
 def are_first(parent: Times, sent: Times) -> NDArray[np.bool_]:

@@ -183,17 +183,17 @@ fn attempts_that_a_caller_gave_up_do_not_hide_that_it_calls() {
     let mut stays = Vec::new();
     for n in 0..600i64 {
         let begin = n * 6 * MS + random.below(5) as i64 * MS;
-        let broken = if n < 400 { 0 } else { 4 - n % 2 };
-        let answered = broken < 4;
-        let end = begin + broken * 41 * MS + if answered { 22 * MS } else { 0 };
+        let given_up = if n < 400 { 0 } else { 4 - n % 2 };
+        let answered = given_up < 4;
+        let end = begin + given_up * 41 * MS + if answered { 22 * MS } else { 0 };
         stays.push((0, LOOPBACK, begin, end + MS, 0));
-        for attempt in 0..broken {
+        for attempt in 0..given_up {
             let sent = begin + MS / 2 + attempt * 41 * MS;
             let until = sent + 43 * MS + random.below(100) as i64 * MS;
             stays.push((1, LOOPBACK, sent, until, 1));
         }
         if answered {
-            let sent = begin + MS / 2 + broken * 41 * MS;
+            let sent = begin + MS / 2 + given_up * 41 * MS;
             stays.push((1, LOOPBACK, sent, sent + 16 * MS, 0));
         }
     }

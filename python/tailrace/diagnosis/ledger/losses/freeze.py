@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailrace.diagnosis import tasks
 from tailrace.diagnosis.constants import MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
 from tailrace.diagnosis.ledger.steps import NEVER
@@ -40,6 +41,12 @@ def stopped(seen: Seen, server: str) -> Loss | None:
         covered = seen.covered([np.column_stack((begin, end))])
         return Loss((covered > MOSTLY).astype(float), 0)
     return None
+
+
+def is_seen(view: View, server: str, begin: int, end: int) -> bool:
+    """Return whether the states of its threads show that a server was stopped for most of this time."""
+    threads = tasks.of(view, server, np.arange(begin, end, STEP_NS, dtype=np.int64))
+    return threads is not None and threads.stopped >= MOSTLY
 
 
 def ran(seen: Seen, own: Series, first: int, last: int) -> bool:

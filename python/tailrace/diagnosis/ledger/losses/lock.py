@@ -24,7 +24,7 @@ from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.recorded import Names, Recorded, are_first
+from tailrace.diagnosis.ledger.recorded import Names, Recorded, are_first, medians
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
@@ -97,7 +97,7 @@ def _waiting_by(names: Names, seen: Seen, recorded: Recorded, server: str, here:
 
 def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Kind) -> Waited:
     """Return the visits of a kind that waited together each time, and how long each waited."""
-    mine, others = kind.visits, np.empty(0, dtype=np.int64)
+    mine, others = kind.visits, None
     leaving = mine[np.argsort(recorded.departure[mine], kind="stable")]
     left, started = recorded.departure[leaving], recorded.start[leaving]
     first_started = np.minimum.accumulate(started[::-1])[::-1]  # of those that leave then or later
@@ -115,20 +115,20 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Ki
             continue
         # Visits of this kind still left before the gap, so none of them waited then.
         since = np.maximum(recorded.start[waited], begin)
-        if end - work - int(since.min()) < SHORTEST_NS:
+        first = int(since.min())
+        if end - work - first < SHORTEST_NS:
             continue
-        others = others if len(others) else np.setdiff1d(here, mine, assume_unique=True)
-        passed = _others_pass(recorded, others, int(since.min()), end)
+        others = np.setdiff1d(here, mine, assume_unique=True) if others is None else others
+        passed = _others_pass(recorded, others, first, end)
         if passed is None:
             continue
         overdue = int((passed.max(initial=begin) - since > QUICK * work).sum())
-        came = int(since.min()), end
         # Where each visit has a thread, one that came before may be what these wait for. Elsewhere it may wait, too.
-        inside = _any_inside(recorded, others, came[0] if own_threads else 0, end)
+        inside = _any_inside(recorded, others, first if own_threads else 0, end)
         only_mine = taken and kind.share ** len(waited) <= CHANCE and not inside
         if not (overdue >= SEVERAL or only_mine):
             continue
-        if _others_fill(recorded, others, server, *came):
+        if _others_fill(recorded, others, server, first, end):
             continue
         together = work * len(waited)
         if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end, together):
@@ -189,10 +189,7 @@ def _is_full(seen: Seen, server: str, begin: int, end: int, together: int) -> bo
 def late(recorded: Recorded, visits: Times, since: Times) -> NDArray[np.bool_]:
     """Return which of the visits took much longer than is usual for their kind, from `since` on and without calls."""
     took = recorded.own_ns[visits] - (since - recorded.arrival[visits])
-    _, number, counts = np.unique(recorded.group[visits], return_inverse=True, return_counts=True)
-    ordered = took[np.lexsort((took, number))]
-    usual = ordered[np.cumsum(counts) - counts + (counts - 1) // 2]
-    return np.asarray(took > QUICK * usual[number])
+    return np.asarray(took > QUICK * medians(took, recorded.group[visits]))
 
 
 def no_connection(seen: Seen, server: str) -> NDArray[np.bool_]:

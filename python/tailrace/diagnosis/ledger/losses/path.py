@@ -45,15 +45,21 @@ def _late(seen: Seen, server: str, recorded: Recorded) -> Delays:
 
 def _in_the_middle(seen: Seen, server: str, recorded: Recorded) -> Delays:
     """Return the visits that lost data after they had arrived. They need nothing from the server until it is sent
-    again: after the least timeout, and after twice as long each time (RFC 6298, 5.5)."""
+    again."""
     lost = _lossy(server, recorded, late=False)
     if not len(lost):
         return Delays.paused(lost, lost)
     beyond = (recorded.own_ns - recorded.usual_own_ns)[lost]
-    waited = np.minimum(beyond, REPEATED_NS * (2.0 ** recorded.lost[lost] - 1.0)).astype(np.int64)
+    waited = np.minimum(beyond, repeated_after(recorded.lost[lost].astype(float))).astype(np.int64)
     sent = recorded.steps.lengthened(recorded.sent[lost])
     strayed = (beyond >= REPEATED_NS * NEARLY) & ~seen.view.may_refuse(server, sent, sent + waited)
     return Delays.paused(lost[strayed], waited[strayed])
+
+
+def repeated_after(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return after how many nanoseconds Linux repeats data on an open connection for the first, second … time. The
+    least timeout passes first, and twice as long each time after it (RFC 6298, 5.5)."""
+    return REPEATED_NS * (2.0**times - 1.0)
 
 
 def _lossy(server: str, recorded: Recorded, *, late: bool) -> Times:
