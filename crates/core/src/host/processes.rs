@@ -26,7 +26,7 @@ use super::unix_sockets::UnixSockets;
 /// The parent of all kernel threads, and their name here.
 const KTHREADD: (i32, &str) = (2, "kthreadd");
 /// It may hold sockets for servers that it starts on demand.
-const INIT: i32 = 1;
+pub const INIT: i32 = 1;
 const KERNEL: &str = "kernel threads";
 
 /// The least time between two checks. On a host with so many processes that a check takes long, it
@@ -59,9 +59,11 @@ impl Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub pid: i32,
+    pub parent: i32,
+    pub name: String,
     pub owner: Owner,
-    /// It began since the previous check, which was at this time of the steady clock; None: it was
-    /// there before, or this is the first check.
+    /// It began after the previous check, at this time of the steady clock, or that check was at this
+    /// time; None: it was there before, or this is the first check.
     pub since: Option<i64>,
 }
 
@@ -196,21 +198,26 @@ impl Processes {
             if looks >= YOUNG && !anew {
                 continue;
             }
-            let Some((name, parent)) = status(&self.proc, pid) else {
+            let Some(status) = status(&self.proc, pid) else {
                 continue;
             };
-            let owner = self.owner(pid, parent, &name);
-            let before = self.known.insert(
+            let owner = self.owner(pid, &status);
+            let looked = self.looked.filter(|_| looks == 0);
+            let new = Found {
                 pid,
-                Known {
-                    name,
-                    owner: owner.clone(),
-                    looks: looks.saturating_add(1).min(YOUNG),
-                },
-            );
-            if before.is_none_or(|before| before.owner != owner) {
-                let since = self.looked.filter(|_| looks == 0);
-                found.push(Found { pid, owner, since });
+                parent: status.parent,
+                name: status.name.clone(),
+                owner: owner.clone(),
+                since: looked.map(|looked| looked.max(status.began)),
+            };
+            let known = Known {
+                name: status.name,
+                owner,
+                looks: looks.saturating_add(1).min(YOUNG),
+            };
+            let before = self.known.insert(pid, known);
+            if before.is_none_or(|before| before.owner != new.owner) {
+                found.push(new);
             }
         }
         self.looked = Some(now);
@@ -319,7 +326,8 @@ impl Processes {
         anew
     }
 
-    fn owner(&mut self, pid: i32, parent: i32, name: &str) -> Owner {
+    fn owner(&mut self, pid: i32, status: &Status) -> Owner {
+        let (name, parent) = (status.name.as_str(), status.parent);
         let is_kernel = |known: &Known| known.owner.places == [KERNEL];
         if (pid, name) == KTHREADD
             || parent == KTHREADD.0 && self.known.get(&parent).is_some_and(is_kernel)
@@ -350,7 +358,7 @@ impl Processes {
         }
         match self.known.get(&parent) {
             Some(known) if known.name == name => known.owner.clone(),
-            _ => Owner::nobody(format!("process {name}")),
+            _ => Owner::nobody(place_of(name)),
         }
     }
 
@@ -375,12 +383,28 @@ fn pids(proc: &Path) -> Vec<i32> {
     pids
 }
 
-/// Name and parent.
-fn status(proc: &Path, pid: i32) -> Option<(String, i32)> {
+/// The place of processes that do not listen.
+pub fn place_of(name: &str) -> String {
+    format!("process {name}")
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    pub name: String,
+    pub parent: i32,
+    /// What the steady clock showed when it began.
+    pub began: i64,
+}
+
+/// None: there is no such process.
+pub fn status(proc: &Path, pid: i32) -> Option<Status> {
     let text = std::fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
     let found = process::parse(&text)?;
-    let name = String::from_utf8_lossy(found.name).into_owned();
-    Some((name, found.parent))
+    Some(Status {
+        name: String::from_utf8_lossy(found.name).into_owned(),
+        parent: found.parent,
+        began: sys::steady_of_ticks(found.began_ticks),
+    })
 }
 
 /// Numbers of the sockets that a process holds.
@@ -444,7 +468,7 @@ mod tests {
         let servers = processes.servers(None);
         assert_eq!(servers.len(), 1, "{servers:?}");
         let (name, addresses) = &servers[0];
-        let told = status(Path::new("/proc"), own.pid).unwrap().0;
+        let told = status(Path::new("/proc"), own.pid).unwrap().name;
         assert_eq!(*name, told);
         assert_eq!(
             addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>(),
@@ -498,7 +522,8 @@ mod tests {
         std::fs::create_dir_all(folder.join("7")).unwrap();
         let fields = "3 7 7 0 -1 4194304 9 0 3 0 5 5 0 0 20 0 1 0 1";
         std::fs::write(folder.join("7/stat"), format!("7 (a) R (b) S {fields}")).unwrap();
-        assert_eq!(status(&folder, 7), Some(("a) R (b".to_owned(), 3)));
+        let told = status(&folder, 7).unwrap();
+        assert_eq!((told.name.as_str(), told.parent), ("a) R (b", 3));
         std::fs::write(folder.join("7/stat"), "7 (cut").unwrap();
         assert_eq!(status(&folder, 7), None);
         assert_eq!((pids(&folder), held(&folder, 7)), (vec![7], vec![]));

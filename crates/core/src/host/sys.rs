@@ -30,6 +30,21 @@ pub fn process_cpu_ns(pid: i32) -> Option<i64> {
     clock((!pid) << 3 | CPUCLOCK_SCHED).ok()
 }
 
+/// What the steady clock showed when a process began, of which the kernel counts ticks since boot. The
+/// steady clock stood still while the host slept.
+pub fn steady_of_ticks(ticks: u64) -> i64 {
+    let asleep = clock(libc::CLOCK_BOOTTIME).unwrap_or(0) - steady_ns();
+    ticks_ns(ticks).saturating_sub(asleep)
+}
+
+/// The length of so many ticks, in which the kernel tells times of processes.
+pub fn ticks_ns(ticks: u64) -> i64 {
+    // SAFETY: a constant of the system.
+    let in_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
+    let ns = u64::try_from(1_000_000_000 / in_second).unwrap_or(1);
+    i64::try_from(ticks.saturating_mul(ns)).unwrap_or(i64::MAX)
+}
+
 /// CPU time of this process.
 pub fn own_cpu_ns() -> i64 {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0)

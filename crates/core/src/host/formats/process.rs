@@ -10,10 +10,14 @@ pub struct Process<'t> {
     pub parent: i32,
     /// How often its threads waited for a page that was read from a disk.
     pub major_faults: u64,
+    /// CPU time of the children that it has waited for, and of their own, in ticks of the clock.
+    pub children_ticks: u64,
     pub threads: usize,
+    /// When it began, in ticks of the clock since boot.
+    pub began_ticks: u64,
 }
 
-/// None if the text is cut before the number of threads.
+/// None if the text is cut before the time of its begin.
 pub fn parse(text: &[u8]) -> Option<Process<'_>> {
     let begin = text.iter().position(|&byte| byte == b'(')? + 1;
     let end = text.iter().rposition(|&byte| byte == b')')?;
@@ -23,7 +27,9 @@ pub fn parse(text: &[u8]) -> Option<Process<'_>> {
         state: *fields.next()?.first()?,
         parent: number(fields.next()?)?.try_into().ok()?,
         major_faults: number(fields.nth(7)?)?,
-        threads: number(fields.nth(7)?)?.try_into().ok()?,
+        children_ticks: number(fields.nth(3)?)?.saturating_add(number(fields.next()?)?),
+        threads: number(fields.nth(2)?)?.try_into().ok()?,
+        began_ticks: number(fields.nth(1)?)?,
     })
 }
 
@@ -34,7 +40,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TEXT: &str = "7 (a) R (b) S 3 7 7 0 -1 4194304 9 0 3 0 5 5 0 0 20 0 33 0 1\n";
+    const TEXT: &str = "7 (a) R (b) S 3 7 7 0 -1 4194304 9 0 3 0 5 5 6 7 20 0 33 0 19\n";
 
     #[test]
     fn a_name_may_hold_anything() {
@@ -42,11 +48,12 @@ mod tests {
         assert_eq!((found.name, found.state), (&b"a) R (b"[..], b'S'));
         assert_eq!((found.parent, found.threads), (3, 33));
         assert_eq!(found.major_faults, 3);
+        assert_eq!((found.children_ticks, found.began_ticks), (13, 19));
     }
 
     #[test]
     fn a_cut_text_is_none() {
-        for text in ["", "7 (cut", "7 cut) S 3", "7 (a) S 3", ")("] {
+        for text in ["", "7 (cut", "7 cut) S 3", "7 (a) S 3", ")(", &TEXT[..58]] {
             assert_eq!(parse(text.as_bytes()), None);
         }
     }

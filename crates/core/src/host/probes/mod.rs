@@ -5,11 +5,15 @@
 //! source.
 
 pub mod cgroup;
+mod forks;
+mod groups;
 pub mod host;
+mod members;
 pub mod network;
 pub mod pressure;
 pub mod process;
 pub mod processes;
+mod reaped;
 mod states;
 pub mod throttled;
 
@@ -80,6 +84,29 @@ impl Tick {
             metric,
             value,
         });
+    }
+
+    /// Adds CPU time that a place used since a time until now to the samples of it in this time, evenly. Returns the
+    /// part that belongs to the time after its last sample, or all of it if none of them is left here.
+    pub fn spread(&mut self, place: u32, metric: &'static str, since: i64, used: i64) -> i64 {
+        let (begin, now) = (self.epoch + since, self.epoch + sys::steady_ns());
+        let within = |sample: &Sample| {
+            let overlap = sample.time - begin.max(sample.time - sample.interval);
+            let its = sample.place == place && sample.metric == metric && sample.interval > 0;
+            (its && overlap > 0).then_some(overlap)
+        };
+        let last = self.samples.iter().rev().find(|one| within(one).is_some());
+        let last = last.map_or(begin, |last| last.time);
+        let covered: i64 = self.samples.iter().filter_map(within).sum();
+        let rate = used as f64 / (covered + now - last).max(1) as f64;
+        let mut rest = used as f64;
+        for sample in &mut self.samples {
+            if let Some(overlap) = within(sample) {
+                sample.value += rate * overlap as f64 / sample.interval as f64;
+                rest -= rate * overlap as f64;
+            }
+        }
+        rest as i64
     }
 
     /// The current text of `source`.
@@ -242,6 +269,26 @@ mod tests {
         }
         fake.say("short");
         assert_eq!(tick.read(&source).unwrap().bytes(), b"short");
+    }
+
+    #[test]
+    fn what_was_used_before_it_was_known_is_spread_over_the_samples_of_that_time() {
+        let now = sys::steady_ns();
+        let mut tick = Tick::default();
+        for (end, place) in [(40, 0), (60, 0), (60, 1), (80, 0)] {
+            let span = Span {
+                end: now - 100_000_000 + end * 1_000_000,
+                ns: 20_000_000,
+            };
+            tick.say(place, "cpu_busy", span, 0.25);
+        }
+        // Since the middle of the second sample: 30 ms in samples, and 20 ms and more until now.
+        let rest = tick.spread(0, "cpu_busy", now - 50_000_000, 25_000_000);
+        let values: Vec<f64> = tick.samples.iter().map(|sample| sample.value).collect();
+        assert_eq!((values[0], values[2]), (0.25, 0.25));
+        assert!((rest as f64 + (values[1] + values[3] - 0.5) * 20e6 - 25e6).abs() < 2.0);
+        assert!((values[3] - 0.25 - 2.0 * (values[1] - 0.25)).abs() < 1e-6 && rest >= 10_000_000);
+        assert_eq!(tick.spread(2, "cpu_busy", now, 7), 7);
     }
 
     #[test]

@@ -11,10 +11,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::cgroup::Cgroup;
+use super::forks::Forks;
+use super::groups::Group;
+use super::members::{each, Member, NOW_AND_THEN, REST};
+use super::reaped::Reaped;
 use super::states::{self, States};
 use super::{Probe, Span, Tick};
 use crate::host::places::Places;
-use crate::host::processes::Found;
+use crate::host::processes::{place_of, status, Found, INIT};
 use crate::host::state::Shared;
 use crate::host::sys;
 
@@ -26,45 +30,14 @@ const NAMES: usize = 64;
 /// must take less than one millisecond.
 pub const PROCESSES: usize = 1000;
 
-/// The number of rounds with almost no CPU time, in cores, after which a process rests: it is then
-/// read only now and then, and equally many resting ones in each round. A process that listens
-/// rests only after rounds without any CPU time.
+/// In cores, in a round: a process that does not listen and uses no more rests after some such rounds.
 const LITTLE: f64 = 0.01;
-const REST: u8 = 20;
-const NOW_AND_THEN: u64 = 4;
 
-struct Member {
-    used: i64,
-    listens: bool,
-    /// Rounds since it used more than a little, at most [`REST`].
-    idle: u8,
-    /// At the last reading, if it listens; None before the first.
-    states: Option<States>,
-    groups: Vec<usize>,
-}
-
-/// Processes that share a place.
-struct Group {
-    place: String,
-    listens: bool,
-    /// The number of its place, once it is reported.
-    number: Option<u32>,
-    /// CPU time since its last report, and the time of that; since the begin if it was never
-    /// reported.
-    used: i64,
-    told: i64,
-    /// The part of `used` from before this round.
-    seen: i64,
-    /// A check at this time did not find processes that have used CPU time since, and the part of
-    /// `used` from before it.
-    until: Option<(i64, i64)>,
-    states: States,
-    /// Its processes at the last reading, and how many ended since the one before.
-    processes: u32,
-    ended: u32,
-    /// Readings of its control group.
-    held_back: Vec<Box<dyn Probe>>,
-}
+/// Rounds after which what ended processes used is known: their parent is read by then.
+const KNOWN_AFTER: u8 = NOW_AND_THEN as u8 + 1;
+/// At most so many processes that began are looked at in a round: reading one takes about six
+/// microseconds. The next check finds the others.
+const MET: usize = 100;
 
 /// What processes used before a check found them, where their places were sampled already.
 #[derive(Default)]
@@ -89,6 +62,12 @@ pub struct ProcessesProbe {
     mountinfo: String,
     named: usize,
     late: Late,
+    /// None: the kernel does not tell which numbers are new, and the checks find all processes.
+    forks: Option<Forks>,
+    /// Rounds in which a parent may have waited for a process that was never seen.
+    unseen: u8,
+    /// CPUs of the host.
+    cpus: i64,
     round: u64,
     begun: i64,
     before: Option<i64>,
@@ -106,42 +85,29 @@ impl ProcessesProbe {
             mountinfo: std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
             named: 0,
             late: Late::default(),
+            forks: Forks::open().ok(),
+            unseen: 0,
+            cpus: i64::try_from(sys::cpus()).unwrap_or(1),
             round: 0,
             begun: 0,
             before: None,
         }
     }
 
-    fn add(&mut self, found: Found) {
-        let known = self.members.get(&found.pid).map(|member| member.used);
-        if known.is_none() && self.members.len() >= PROCESSES && !found.owner.listens {
+    fn add(&mut self, found: Found, into: &mut Tick) {
+        let before = self.members.remove(&found.pid);
+        let known = before.as_ref().map(|member| member.used);
+        let listens = found.owner.listens;
+        if known.is_none() && self.members.len() >= PROCESSES && !listens {
             return;
         }
         let used = known
             .or_else(|| sys::process_cpu_ns(found.pid))
             .unwrap_or(0);
-        let listens = found.owner.listens;
         let places = found.owner.places.into_iter();
         let groups: Vec<usize> = places.map(|place| self.group(place, listens)).collect();
         if let (None, Some(since)) = (known, found.since) {
-            // A new process has used its CPU time since the last check.
-            let mut is_late = false;
-            for &group in &groups {
-                match self.groups.get_mut(group) {
-                    // Its samples end later than the check before.
-                    Some(group) if group.number.is_some() && !group.listens => is_late = true,
-                    Some(group) => {
-                        group.until = group.until.or(Some((since, group.used)));
-                        group.used += used;
-                        group.seen += used;
-                    }
-                    None => {}
-                }
-            }
-            if is_late {
-                self.late.since = self.late.since.or(Some(since));
-                self.late.used += used;
-            }
+            self.found_late(used, since, &groups, into);
         }
         for group in groups.iter().filter_map(|&group| self.groups.get(group)) {
             if group.number.is_some() {
@@ -152,14 +118,101 @@ impl ProcessesProbe {
         if listens {
             self.find_cgroup(found.pid, &groups);
         }
+        let parent = self.members.get(&found.parent);
         let member = Member {
             used,
             listens,
-            idle: 0,
-            states: None,
-            groups,
+            of_server: listens || parent.is_some_and(|parent| parent.of_server),
+            reaped: before.map_or_else(Reaped::default, |before| before.reaped),
+            ..Member::new(found.name, found.parent, groups)
         };
         self.members.insert(found.pid, member);
+    }
+
+    /// A check found a process that has used this since that time.
+    fn found_late(&mut self, used: i64, since: i64, groups: &[usize], into: &mut Tick) {
+        let mut is_late = false;
+        for &group in groups {
+            if let Some(group) = self.groups.get_mut(group) {
+                is_late |= !group.found_late(used, since, into);
+            }
+        }
+        if is_late {
+            self.late.since = self.late.since.or(Some(since));
+            self.late.used += used;
+        }
+    }
+
+    /// Takes the new processes of servers into account at once. A check would find them up to a second later.
+    fn meet(&mut self, into: &mut Tick) {
+        self.unseen = self.unseen.saturating_sub(1);
+        let begun = self.forks.as_mut().map(|forks| forks.begun(into));
+        let Some(Ok(begun)) = begun else {
+            self.forks = None;
+            return;
+        };
+        if begun.unseen {
+            self.unseen = KNOWN_AFTER;
+        }
+        for pid in begun.new.into_iter().take(MET) {
+            self.meet_new(pid);
+        }
+        for pid in begun.again {
+            self.meet_again(pid);
+        }
+    }
+
+    /// A child of a server's process that has its name belongs to the server, and another one to those of its own
+    /// name: as a check decides, which does not know the child yet.
+    fn meet_new(&mut self, pid: i32) {
+        if self.members.contains_key(&pid) {
+            return;
+        }
+        let Some(new) = status(Path::new("/proc"), pid) else {
+            return;
+        };
+        let Some(parent) = self.members.get_mut(&new.parent) else {
+            return;
+        };
+        if !parent.of_server {
+            return;
+        }
+        parent.idle = 0;
+        let is_alike = parent.name == new.name;
+        let listens = is_alike && parent.listens;
+        let inherited = is_alike.then(|| parent.groups.clone());
+        if !listens && self.members.len() >= PROCESSES {
+            return;
+        }
+        let groups = inherited.unwrap_or_else(|| vec![self.group(place_of(&new.name), false)]);
+        let member = Member {
+            listens,
+            of_server: true,
+            assumed: true,
+            ..Member::new(new.name, new.parent, groups)
+        };
+        self.members.insert(pid, member);
+    }
+
+    /// A fork has its parent's name until it executes another program.
+    fn meet_again(&mut self, pid: i32) {
+        let assumed = self.members.get(&pid).is_some_and(|member| member.assumed);
+        let Some(now) = assumed.then(|| status(Path::new("/proc"), pid)).flatten() else {
+            return;
+        };
+        if self
+            .members
+            .get(&pid)
+            .is_none_or(|member| member.name == now.name)
+        {
+            return;
+        }
+        let group = self.group(place_of(&now.name), false);
+        if let Some(member) = self.members.get_mut(&pid) {
+            member.name = now.name;
+            (member.listens, member.states) = (false, None);
+            member.groups = vec![group];
+        }
     }
 
     fn find_cgroup(&mut self, pid: i32, groups: &[usize]) {
@@ -181,19 +234,8 @@ impl ProcessesProbe {
         let at = *self.by_place.entry(place.clone()).or_insert(next);
         if at == next {
             let number = listens.then(|| self.places.index(&place));
-            self.groups.push(Group {
-                place,
-                listens,
-                number,
-                used: 0,
-                told: self.begun,
-                seen: 0,
-                until: None,
-                states: States::default(),
-                processes: 0,
-                ended: 0,
-                held_back: Vec::new(),
-            });
+            self.groups
+                .push(Group::new(place, listens, number, self.begun));
         }
         at
     }
@@ -202,31 +244,17 @@ impl ProcessesProbe {
     /// counts for this round.
     fn count(&mut self, round_ns: i64) {
         self.round += 1;
+        self.read_states();
         let little = (LITTLE * round_ns as f64) as i64;
-        let round = self.round;
+        let (round, unseen) = (self.round, self.unseen > 0);
         let groups = &mut self.groups;
-        for group in groups.iter_mut() {
-            group.states = States::default();
-            (group.processes, group.ended) = (0, 0);
-        }
+        let mut ended = Vec::new();
         self.members.retain(|pid, member| {
-            let turn = (round + u64::from(pid.unsigned_abs())) % NOW_AND_THEN == 0;
-            let rests = member.idle == REST && !turn;
-            let before = member.states;
-            if member.listens && !rests {
-                member.states = states::of(Path::new("/proc"), *pid);
-            }
-            let mut states = member.states.unwrap_or_default();
-            let earlier = before.map_or(states.major_faults, |states| states.major_faults);
-            states.major_faults = states.major_faults.saturating_sub(earlier);
-            each(groups, member, |group| {
-                group.states.add(states);
-                group.processes += 1;
-            });
-            if rests {
+            if member.rests(*pid, round, unseen) {
                 return true;
             }
             let Some(now) = sys::process_cpu_ns(*pid) else {
+                ended.push((member.parent, member.used + member.reaped.all()));
                 each(groups, member, |group| {
                     group.processes -= 1;
                     group.ended += 1;
@@ -244,6 +272,56 @@ impl ProcessesProbe {
             each(groups, member, |group| group.used += used);
             true
         });
+        self.count_ended(&ended, round_ns);
+    }
+
+    /// Reads what the threads of servers do, and what their children used, before it is looked which processes have
+    /// ended.
+    fn read_states(&mut self) {
+        let (round, unseen) = (self.round, self.unseen > 0);
+        let groups = &mut self.groups;
+        for group in groups.iter_mut() {
+            group.states = States::default();
+            (group.processes, group.ended) = (0, 0);
+        }
+        for (pid, member) in &mut self.members {
+            let before = member.states;
+            if member.listens && !member.rests(*pid, round, unseen) {
+                member.states = states::of(Path::new("/proc"), *pid);
+                if let Some(states) = member.states {
+                    member.reaped.read(states.children_ns);
+                }
+            }
+            let mut states = member.states.unwrap_or_default();
+            let earlier = before.map_or(states.major_faults, |states| states.major_faults);
+            states.major_faults = states.major_faults.saturating_sub(earlier);
+            each(groups, member, |group| {
+                group.states.add(states);
+                group.processes += 1;
+            });
+        }
+    }
+
+    /// Adds what children of servers used that were never seen, or after they were seen last. `ended`: their parents,
+    /// and what was sampled of them.
+    fn count_ended(&mut self, ended: &[(i32, i64)], round_ns: i64) {
+        for (parent, sampled) in ended {
+            if let Some(parent) = self.members.get_mut(parent) {
+                parent.reaped.ended(*sampled);
+                (parent.idle, parent.bereaved) = (0, KNOWN_AFTER);
+            }
+        }
+        let room = round_ns.saturating_mul(self.cpus);
+        let (unseen, groups) = (self.unseen > 0, &mut self.groups);
+        for (pid, member) in self.members.iter_mut().filter(|(_, one)| one.listens) {
+            let rest = member.reaped.rest();
+            // A process that lives on without its parent gets another one, which then waits for it.
+            let is_its_own = unseen || member.bereaved > 0;
+            member.bereaved = member.bereaved.saturating_sub(1);
+            if is_its_own && rest > 0 && *pid != INIT {
+                each(groups, member, |group| group.used += rest.min(room));
+            }
+        }
     }
 
     /// Reports what processes used before they were found, over the time since the check before.
@@ -294,54 +372,14 @@ impl ProcessesProbe {
     }
 }
 
-/// Does this to each group of a process.
-fn each(groups: &mut [Group], member: &Member, mut change: impl FnMut(&mut Group)) {
-    for &number in &member.groups {
-        if let Some(group) = groups.get_mut(number) {
-            change(group);
-        }
-    }
-}
-
-impl Group {
-    /// Reports its use until `end`; nothing while it has no place, or for an empty interval.
-    fn tell(&mut self, used: i64, end: i64, into: &mut Tick) {
-        let ns = end - self.told;
-        if let (Some(place), 1..) = (self.number, ns) {
-            into.say(place, "cpu_busy", Span { end, ns }, used as f64 / ns as f64);
-            self.used -= used;
-            self.seen -= used.min(self.seen);
-            self.told = end;
-        }
-    }
-
-    /// Reports what the threads of a listening server do now, how often they have waited for a page since
-    /// the last round, how many processes it has, and how many have ended since. How many threads are
-    /// runnable or blocked is not known of a process with too many threads.
-    fn tell_states(&self, end: i64, ns: i64, into: &mut Tick) {
-        let Some(place) = self.number.filter(|_| self.listens && ns > 0) else {
-            return;
-        };
-        let span = Span { end, ns };
-        let states = self.states;
-        into.say(place, "tasks_stopped", span, f64::from(states.stopped));
-        into.say(place, "major_faults", span, states.major_faults as f64);
-        into.say(place, "processes", span, f64::from(self.processes));
-        into.say(place, "processes_ended", span, f64::from(self.ended));
-        if states.unread == 0 {
-            into.say(place, "tasks_runnable", span, f64::from(states.runnable));
-            into.say(place, "tasks_blocked", span, f64::from(states.blocked));
-        }
-    }
-}
-
 impl Probe for ProcessesProbe {
     fn sample(&mut self, into: &mut Tick) -> io::Result<()> {
         while let Ok(found) = self.found.try_recv() {
-            self.add(found);
+            self.add(found, into);
         }
         let at = sys::steady_ns();
         let before = self.before.replace(at);
+        self.meet(into);
         let round_ns = before.map_or(0, |before| at - before);
         self.count(round_ns);
         for group in &mut self.groups {
@@ -382,6 +420,8 @@ mod tests {
         let places = vec![place.to_owned()];
         Found {
             pid: i32::try_from(std::process::id()).unwrap(),
+            parent: 0,
+            name: "test".to_owned(),
             owner: Owner { places, listens },
             since: None,
         }
@@ -436,11 +476,8 @@ mod tests {
         // Every process that is read turns out to be gone.
         for pid in 0..8 {
             let resting = Member {
-                used: 0,
-                listens: false,
                 idle: REST,
-                states: None,
-                groups: Vec::new(),
+                ..Member::new("test".to_owned(), 0, Vec::new())
             };
             probe.members.insert((i32::MAX >> 3) - pid, resting);
         }
@@ -498,10 +535,11 @@ mod tests {
         let sampled = probe.group("process burst".to_owned(), false);
         probe.groups[sampled].number = Some(0);
         busy();
-        probe.add(Found {
+        let late = Found {
             since: Some(0),
             ..own("process burst", false)
-        });
+        };
+        probe.add(late, &mut Tick::default());
         assert_eq!((probe.groups[sampled].used, probe.late.since), (0, Some(0)));
         assert!(probe.late.used >= 5_000_000);
         probe.late.used = 500_000_000;

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::host::formats::process;
+use crate::host::sys;
 
 /// The most threads of a process that are read: reading one takes about five microseconds, and a
 /// round must take less than one millisecond.
@@ -26,6 +27,8 @@ pub struct States {
     pub unread: u32,
     /// How often all of its threads have waited for a page that was read from a disk.
     pub major_faults: u64,
+    /// CPU time of the children that it has waited for.
+    pub children_ns: i64,
 }
 
 impl States {
@@ -35,6 +38,7 @@ impl States {
         self.stopped += other.stopped;
         self.unread += other.unread;
         self.major_faults += other.major_faults;
+        self.children_ns += other.children_ns;
     }
 
     fn count(&mut self, state: u8) {
@@ -50,30 +54,43 @@ impl States {
 /// The states of the threads of a process now; None: it is gone, or cannot be read.
 pub fn of(proc: &Path, pid: i32) -> Option<States> {
     let folder = proc.join(pid.to_string());
-    let (state, threads, major_faults) = stat(&folder)?;
+    let told = stat(&folder)?;
     let mut found = States {
-        major_faults,
+        major_faults: told.major_faults,
+        children_ns: sys::ticks_ns(told.children_ticks),
         ..States::default()
     };
-    if threads <= 1 || threads > THREADS {
-        found.count(state);
-        found.unread = u32::try_from(threads.saturating_sub(1)).unwrap_or(u32::MAX);
+    if told.threads <= 1 || told.threads > THREADS {
+        found.count(told.state);
+        found.unread = u32::try_from(told.threads.saturating_sub(1)).unwrap_or(u32::MAX);
         return Some(found);
     }
     let tasks = std::fs::read_dir(folder.join("task")).ok()?.flatten();
-    for (state, ..) in tasks.filter_map(|task| stat(&task.path())) {
-        found.count(state);
+    for task in tasks.filter_map(|task| stat(&task.path())) {
+        found.count(task.state);
     }
     Some(found)
 }
 
-/// State, number of threads, and waits for pages. They stand in the first part of the text, so one reading is enough.
-fn stat(folder: &Path) -> Option<(u8, usize, u64)> {
+struct Stat {
+    state: u8,
+    threads: usize,
+    major_faults: u64,
+    children_ticks: u64,
+}
+
+/// They stand in the first part of the text, so one reading is enough.
+fn stat(folder: &Path) -> Option<Stat> {
     let mut buffer = [0; 512];
     let mut file = std::fs::File::open(folder.join("stat")).ok()?;
     let length = file.read(&mut buffer).ok()?;
     let found = process::parse(buffer.get(..length)?)?;
-    Some((found.state, found.threads, found.major_faults))
+    Some(Stat {
+        state: found.state,
+        threads: found.threads,
+        major_faults: found.major_faults,
+        children_ticks: found.children_ticks,
+    })
 }
 
 #[cfg(test)]
