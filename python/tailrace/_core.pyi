@@ -307,9 +307,9 @@ def confine(folders: list[str], kept: list[str]) -> None:
     """Give up, for good, every capability but those named `kept` (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE), writing
     anywhere but beneath `folders`, sockets, programs, and other processes (crates/core/src/confine)."""
 
-def join(folder: str, out: str) -> str:
+def join(folder: str, out: str, together: list[list[str]]) -> str:
     """Join the closed segments of the recording `folder` into tables in `out`; returns a JSON report
-    (crates/core/src/host/join.rs)."""
+    (crates/core/src/host/join.rs). `together`: lists of names that one server has at its ports."""
 
 def table_shape(path: str) -> tuple[int, int]:
     """Rows of a Parquet file, and the bytes that it takes when it is decoded, as its end and the heads of its pages

@@ -59,11 +59,13 @@ class Node(Table):
 
 
 class Server(Table):
-    """A program that listens at one address."""
+    """A program that listens at one address, or at several."""
 
     name: Name
     address: Endpoint | None = None
     """`ip:port`, `[ip]:port` for IPv6."""
+    addresses: Annotated[tuple[Endpoint, ...], Field(min_length=1, max_length=SERVERS)] | None = None
+    """All of them, if it listens at several."""
     node: Name | None = None
     group: Name | None = None
     """The servers of one group are instances of one service. Where calls, pools and balancers name a group, they hold
@@ -83,6 +85,11 @@ class Server(Table):
     """The share of its visits that a sampler kept at random."""
     chosen: bool | None = None
     """Whether its requests were kept for what happened in them (tail sampling)."""
+
+    @property
+    def all_addresses(self) -> tuple[str, ...]:
+        first = () if self.address is None else (self.address,)
+        return tuple(dict.fromkeys((*first, *(self.addresses or ()))))
 
 
 class Call(Table):
@@ -278,16 +285,16 @@ class _Index:
         index = cls()
         for server in topology.servers:
             index.servers.setdefault(server.name, server)
-            for place in (server.name, server.address):
-                index.server_places.setdefault(place or server.name, server)
+            for place in (server.name, *server.all_addresses):
+                index.server_places.setdefault(place, server)
             if server.node:
                 index.servers_on.setdefault(server.node, []).append(server)
             if server.group:
                 index.groups.setdefault(server.group, {})[server.name] = None
         for node in topology.nodes:
             index.nodes.setdefault(node.name, node)
-            for place in (node.name, node.address):
-                index.node_places.setdefault(place or node.name, node)
+            for at in (node.name, node.address):
+                index.node_places.setdefault(at or node.name, node)
         for call in topology.calls:
             index.callers.setdefault(call.callee, {})[call.caller] = None
             index.callees.setdefault(call.caller, {})[call.callee] = None

@@ -43,8 +43,15 @@ pub fn record(py: Python<'_>, options: &str, folder: PathBuf, say: Py<PyAny>) ->
 }
 
 #[pyfunction]
-pub fn join(py: Python<'_>, folder: PathBuf, out: PathBuf) -> PyResult<String> {
-    let report = detached(py, || tailrace_core::host::join::join(&folder, &out))?;
+pub fn join(
+    py: Python<'_>,
+    folder: PathBuf,
+    out: PathBuf,
+    together: Vec<Vec<String>>,
+) -> PyResult<String> {
+    let report = detached(py, || {
+        tailrace_core::host::join::join(&folder, &out, together)
+    })?;
     serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

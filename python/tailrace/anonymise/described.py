@@ -71,6 +71,8 @@ def _value(kind: str, key: str, value: Any, tokens: Tokens) -> Any:
             return tokens.name("node", value)
         case (_, "address"):
             return tokens.address(value)
+        case ("servers", "addresses"):
+            return [tokens.address(address) for address in value]
     return tokens.name("server", value) if isinstance(value, str) else value
 
 

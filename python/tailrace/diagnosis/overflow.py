@@ -433,7 +433,8 @@ def limit_of(view: View, server: str, queue: Times, held: dict[str, int]) -> tup
     backlogs = [int(s.value.max()) for s in view.series(server, "accept_queue_limit") if len(s.value)]
     if known is not None and known.workers is not None and (known.backlog is not None or backlogs):
         # A backlog of N holds N + 1 connections (the kernel tests `>`).
-        backlog = known.backlog if known.backlog is not None else backlogs[0]
+        # Each port has its own.
+        backlog = known.backlog if known.backlog is not None else max(backlogs)
         return known.workers + backlog + 1, "topology" if known.backlog is not None else "samples"
     # A plateau seen elsewhere is not a limit of a queue that did not reach it or that passed it.
     limit = held.get(server)

@@ -135,7 +135,7 @@ def of(topologies: Mapping[str, Topology]) -> Naming:
             raise InputError(host, "this cannot be the name of a host", "give NAME=RUN")
         servers = {}
         for server in known.servers:
-            name = chosen.get(_address(server) or "")
+            name = next((chosen[address] for address in _addresses(server)), None)
             if name is None:
                 name = f"{host}/{server.name}" if server.name in taken else server.name
                 taken.add(name)
@@ -163,22 +163,20 @@ def _at_addresses(topologies: Mapping[str, Topology]) -> dict[str, str]:
     best: dict[str, tuple[int, str, str]] = {}
     for host, known in topologies.items():
         for server in known.servers:
-            address = _address(server)
-            if address is not None:
+            for address in _addresses(server):
                 rank = 0 if server.node else 1 if server.name != address else 2
                 best[address] = min(best.get(address, (3, "", "")), (rank, server.name, host), key=lambda one: one[0])
-    chosen: dict[str, str] = {}
-    for address, (_, name, host) in best.items():
-        chosen[address] = f"{host}/{name}" if name in chosen.values() else name
-    return chosen
+    chosen: dict[tuple[str, str], str] = {}
+    for _, name, host in best.values():
+        if (name, host) not in chosen:
+            chosen[name, host] = f"{host}/{name}" if name in chosen.values() else name
+    return {address: chosen[name, host] for address, (_, name, host) in best.items()}
 
 
-def _address(server: Server) -> str | None:
-    """The address of a server, if other hosts can reach it there."""
-    if server.address is None:
-        return None
-    ip = ipaddress.ip_address(server.address.rpartition(":")[0].strip("[]"))
-    return None if ip.is_loopback or ip.is_unspecified else server.address
+def _addresses(server: Server) -> list[str]:
+    """The addresses of a server at which other hosts can reach it."""
+    ips = {address: ipaddress.ip_address(address.rpartition(":")[0].strip("[]")) for address in server.all_addresses}
+    return [address for address, ip in ips.items() if not (ip.is_loopback or ip.is_unspecified)]
 
 
 def _merged(one: Server | None, other: Server, nodes: Mapping[str, Node]) -> Server:

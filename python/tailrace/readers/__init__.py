@@ -185,8 +185,8 @@ def read(
     known = topology_file.known_servers(servers or {}, given)
     secrets = fspath(keys) if keys is not None else None
     segment = segments.PACKETS if out is not None and files.captures else 0
-    rules = interaction_rules(interactions)
-    decoding = Decoding(known, rules, protocols or {}, keep_queries, secrets, threads=jobs, segment=segment)
+    decoding = Decoding(known, interaction_rules(interactions), protocols or {}, keep_queries, secrets, threads=jobs)
+    decoding = replace(decoding, segment=segment, further=_further(given), used=_used(files, given, places or {}))
     _refuse_useless(files, decoding, named=bool(servers))
     if files.run and not (files.texts or out or places or given):
         return files.run
@@ -201,6 +201,21 @@ def read(
         writer.topology = assembly.complete_topology(assembly.joined(inferred, texts, writer), given, places or {})
         assembly.add(writer, texts)
     return Dataset.open(target)
+
+
+def _further(given: Topology | None) -> dict[str, Sequence[str]]:
+    """The addresses of servers beside the first, which captures may show."""
+    servers = given.servers if given is not None else ()
+    return {one.name: one.all_addresses[1:] for one in servers if one.address and len(one.all_addresses) > 1}
+
+
+def _used(files: _Files, given: Topology | None, places: Mapping[str, str]) -> frozenset[str]:
+    """The names of servers and places that the user uses."""
+    servers = given.servers if given is not None else ()
+    of_logs = {source.place for source, _ in files.texts if source.place is not None}
+    return frozenset(
+        {*(one.name for one in servers), *(given.places if given else ()), *places, *places.values(), *of_logs}
+    )
 
 
 def _refuse_useless(files: _Files, decoding: Decoding, *, named: bool) -> None:

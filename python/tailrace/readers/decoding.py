@@ -27,6 +27,12 @@ class Decoding:
     """Names keep queries, literals, and everything else that is otherwise folded."""
     keys: str | None = None
     """A file with the secrets of TLS sessions."""
+    further: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Further addresses of these servers."""
+    used: frozenset[str] = frozenset()
+    """Names of servers and places that the user uses elsewhere."""
+    together: Sequence[Sequence[str]] = ()
+    """Lists of names that one server has at its ports."""
     processes: Mapping[str, list[str]] = field(default_factory=dict)
     """Further servers, which a recorder named after their processes."""
     same_host: Sequence[str] = ()
@@ -45,7 +51,11 @@ class Decoding:
                 raise UsageError(f"--protocol {port}={protocol}: a port is a number from 1 to 65535")
 
     def options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"servers": {**self.processes, **self.servers}}
+        given = {
+            name: [address, *further] if (further := self.further.get(name)) else address
+            for name, address in self.servers.items()
+        }
+        options: dict[str, Any] = {"servers": {**self.processes, **given}}
         if self.rules:
             options["interactions"] = self.rules
         if self.protocols:
@@ -58,6 +68,8 @@ class Decoding:
             options["threads"] = self.threads
         if self.segment:
             options["segment"] = self.segment
+        if self.together:
+            options["together"] = [list(names) for names in self.together]
         if self.same_host:
             options["same_host"] = list(self.same_host)
         return options

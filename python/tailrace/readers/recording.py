@@ -18,7 +18,7 @@ import polars as pl
 from tailrace import locks, untrusted
 from tailrace.dataset import Writer, scan
 from tailrace.errors import InputError, UsageError, cannot_read, cannot_write
-from tailrace.readers import capture, captured_software
+from tailrace.readers import capture, captured_software, ports
 from tailrace.readers.decoding import Decoding
 from tailrace.topology import Node, Server, Topology
 from tailrace.units import format_moment
@@ -44,13 +44,18 @@ def join(folder: Path, writer: Writer, decoding: Decoding) -> Topology:
 
 
 def _joined(folder: Path, state: dict[str, Any], writer: Writer, decoding: Decoding) -> Topology:
-    joined = _tables(folder, writer)
+    of_user = {*decoding.used, *decoding.servers}
+    servers = ports.of_state(state, of_user, decoding.servers.values())
+    together = [list(one.places) for one in servers]
+    joined = _tables(folder, writer, together)
+    decoding = replace(decoding, together=together)
     writer.maker = MAKER
     for what, count in state["lost"].items():
         writer.lose(what, count)
     writer.lose("segments that could not be read", len(joined["damaged"]))
     writer.notes += state["notes"]
     topology = _with_software(_packets(state, joined, writer, decoding), state)
+    topology = ports.together(writer, topology, servers)
     if not state["closed"] and locks.is_held(folder):
         writer.notes.append(f"the recorder was still running: this is its record up to {format_moment(state['end'])}")
     elif not state["closed"]:
@@ -60,12 +65,12 @@ def _joined(folder: Path, state: dict[str, Any], writer: Writer, decoding: Decod
     return on_nodes.model_copy(update={"cpus": _cpus(state)})
 
 
-def _tables(folder: Path, writer: Writer) -> dict[str, Any]:
+def _tables(folder: Path, writer: Writer, together: list[list[str]]) -> dict[str, Any]:
     """What the engine says of the tables that it made of the segments."""
     from tailrace._core import join as engine
 
     try:
-        joined: dict[str, Any] = json.loads(engine(str(folder), str(writer.folder)))
+        joined: dict[str, Any] = json.loads(engine(str(folder), str(writer.folder), together))
     except OSError as error:
         if str(error.filename).startswith(str(writer.folder)):
             raise cannot_write(writer.folder, error) from error
@@ -151,16 +156,16 @@ def _cpus(state: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _on_nodes(topology: Topology, nodes: list[dict[str, Any]], places: list[str]) -> Topology:
-    """Return the topology with each server on the node that has its address. `places` then maps each listener
-    (`node:80`) to the server on that port. Each network namespace has the loopback addresses, so the node with a
-    listener on that port counts first, and then the host."""
+    """Return the topology with each server on the node that has its address. Its `places` then map each listener
+    (`node:80`) to the server on that port, beside those that they map already. Each network namespace has the loopback
+    addresses, so the node with a listener on that port counts first, and then the host."""
     nodes_of: dict[str, list[str]] = {}
     listening = frozenset(places)
     for known in nodes:
         for address in known["addresses"]:
             nodes_of.setdefault(address, []).append(known["name"])
     servers = []
-    listeners: dict[str, str] = {}
+    listeners = {place: name for place, name in topology.places.items() if place in listening}
     for server in topology.servers:
         host, _, port = (server.address or "").rpartition(":")
         its = nodes_of.get(host.strip("[]"), ())

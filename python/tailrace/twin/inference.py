@@ -52,7 +52,7 @@ def _held_at(view: View, server: str) -> int:
 def _backlog(view: View, server: str) -> int:
     limit = view.series(server, "accept_queue_limit")
     if limit:
-        return max(int(limit[0].value.max(initial=0)), 0)
+        return max(int(series.value.max(initial=0)) for series in limit)
     queue = view.series(server, "accept_queue")
     if not queue or not len(lost_at(view, server)):
         return 0

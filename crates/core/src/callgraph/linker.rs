@@ -93,6 +93,8 @@ type Pair = (u32, u32);
 
 #[derive(Default, Deserialize, Serialize)]
 pub struct Linker {
+    /// Lists of names that one server has at its ports.
+    pub(super) together: Vec<Vec<String>>,
     edges: Vec<Edge>,
     /// Edges by their caller.
     out: FxHashMap<u32, Vec<usize>>,
@@ -252,9 +254,11 @@ impl Linker {
             Origin::Unknown(_) => {
                 let (host, callee) = pair;
                 let edges = self.edges.iter().map(|edge| (edge.caller, edge.callee));
-                let mut callers = hosts
-                    .servers_on(host)
-                    .filter(|&caller| caller != callee && !reaches(edges.clone(), callee, caller));
+                let mut callers = hosts.servers_on(host).filter(|&caller| {
+                    caller != callee
+                        && !self.are_one(caller, callee, hosts.names)
+                        && !reaches(edges.clone(), callee, caller)
+                });
                 let only = callers.next().filter(|_| callers.next().is_none());
                 drop(callers);
                 if let Some(caller) = only {
@@ -265,6 +269,16 @@ impl Linker {
                 only.is_some()
             }
         }
+    }
+
+    /// Whether both are ports of one server. That such a server calls itself takes evidence.
+    fn are_one(&self, one: u32, other: u32, names: &Names) -> bool {
+        let name = |server: u32| names.servers.get(server as usize);
+        let both = name(one).zip(name(other));
+        both.is_some_and(|(one, other)| {
+            let mut lists = self.together.iter();
+            lists.any(|list| list.contains(one) && list.contains(other))
+        })
     }
 
     /// Takes the calls of a departing visit out of their lanes.

@@ -75,6 +75,12 @@ impl<S: VisitSink> CallGraph<S> {
         }
     }
 
+    /// `together`: lists of names that one server has at its ports. None of a list is assumed to call another of it.
+    pub fn with_ports(mut self, together: Vec<Vec<String>>) -> Self {
+        self.linker.together = together;
+        self
+    }
+
     pub fn next_mut(&mut self) -> &mut S {
         &mut self.next
     }

@@ -5,6 +5,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | `servers` | object, name → `"ip:port"` (or a list of them): the servers and their names; overrides all evidence |
+//! | `together` | lists of names of servers that are one server at several ports: none of a list is assumed to call another of it |
 //! | `protocols` | object, port → `"http"`, `"http2"`, `"ajp"`, `"fastcgi"`, `"mysql"`, `"postgres"`, `"redis"`, `"memcached"`, `"mongodb"`, `"kafka"`, `"cassandra"`, `"amqp"`, `"ldap"`, `"dns"`, `"opaque"`: the protocol of servers on that port |
 //! | `interactions` | rules that name interactions: list of `{"match": expression, "name": text}`, tried in this order; see [`super::names`] |
 //! | `keep_queries` | true: names keep everything that was sent, with queries, literals and what is otherwise folded |
@@ -69,6 +70,7 @@ use crate::saved;
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     pub servers: BTreeMap<String, Addresses>,
+    pub together: Vec<Vec<String>>,
     pub protocols: BTreeMap<u16, String>,
     pub interactions: Vec<Rule>,
     pub keep_queries: bool,
@@ -183,7 +185,7 @@ impl<'o> Decoder<'o> {
         let mut flow = Flow::new(Ledger::new(servers(options)?, namer));
         flow.ledger.keys = keys.clone();
         let tables = Beside::new(TablesSink::create(out)?, stages.tables);
-        let graph = CallGraph::new(tables);
+        let graph = CallGraph::new(tables).with_ports(options.together.clone());
         Ok(Decoder {
             out,
             flow,

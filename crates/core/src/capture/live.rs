@@ -125,9 +125,11 @@ pub struct Linked {
     pub damaged: Vec<PathBuf>,
 }
 
-/// Gives the visits of `segments` their parents and writes them to `out`/{visits,requests}.parquet.
-pub fn link(segments: &[PathBuf], out: &Path) -> Result<Linked> {
-    let mut strangers = Strangers::new(CallGraph::new(TablesSink::create(out)?));
+/// Gives the visits of `segments` their parents and writes them to `out`/{visits,requests}.parquet. `together`: lists of
+/// names that one server has at its ports.
+pub fn link(segments: &[PathBuf], out: &Path, together: Vec<Vec<String>>) -> Result<Linked> {
+    let graph = CallGraph::new(TablesSink::create(out)?).with_ports(together);
+    let mut strangers = Strangers::new(graph);
     let mut reader = stays::Reader::default();
     let mut damaged = Vec::new();
     for path in segments {

@@ -27,8 +27,8 @@ pub struct Report {
 }
 
 /// Joins the closed segments of the recording in `folder` into tables in `out`, and a kept capture
-/// into `out`/raw/packets.pcap.
-pub fn join(folder: &Path, out: &Path) -> Result<Report> {
+/// into `out`/raw/packets.pcap. `together`: lists of names that one server has at its ports.
+pub fn join(folder: &Path, out: &Path, together: Vec<Vec<String>>) -> Result<Report> {
     let mut report = Report::default();
     let samples = segments(folder, "samples.parquet")?;
     let joined = join_table::<NumberedSample>(&samples, &out.join("samples.parquet"))?;
@@ -38,7 +38,7 @@ pub fn join(folder: &Path, out: &Path) -> Result<Report> {
     report.events = report.count(joined);
     let stays = segments(folder, "stays.parquet")?;
     if !stays.is_empty() {
-        let mut linked = live::link(&stays, out)?;
+        let mut linked = live::link(&stays, out, together)?;
         report.tell_damaged(&std::mem::take(&mut linked.damaged));
         report.packets = Some(linked);
     }

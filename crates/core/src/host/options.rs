@@ -166,18 +166,37 @@ impl Packets {
             .and_then(|first| first.netns.as_deref())
     }
 
+    /// Those of the servers with several ports of which the user has named none, nor another one like them.
+    pub fn unnamed(
+        &self,
+        found: &[(String, Vec<SocketAddr>)],
+        together: BTreeMap<String, BTreeMap<String, String>>,
+    ) -> BTreeMap<String, BTreeMap<String, String>> {
+        let given = self.given();
+        let is_named = |name: &String| {
+            let its = found.iter().filter(|(other, _)| other == name);
+            let mut addresses = its.flat_map(|(_, addresses)| addresses);
+            self.decode.servers.contains_key(name)
+                || addresses.any(|address| given.contains(address))
+        };
+        together
+            .into_iter()
+            .filter(|(name, ports)| !is_named(name) && !ports.keys().any(is_named))
+            .collect()
+    }
+
+    /// The addresses to which the user has given names.
+    fn given(&self) -> FxHashSet<SocketAddr> {
+        let given = self.decode.servers.values().flat_map(Addresses::all);
+        given.filter_map(|address| address.parse().ok()).collect()
+    }
+
     /// Gives servers these names, except those that the user has named; returns the added names.
     pub fn name_servers(
         &mut self,
         found: Vec<(String, Vec<SocketAddr>)>,
     ) -> BTreeMap<String, Vec<String>> {
-        let given: FxHashSet<SocketAddr> = self
-            .decode
-            .servers
-            .values()
-            .flat_map(Addresses::all)
-            .filter_map(|address| address.parse().ok())
-            .collect();
+        let given = self.given();
         let mut added: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, addresses) in found {
             for address in addresses.iter().filter(|address| !given.contains(address)) {

@@ -5,9 +5,9 @@
 //! A check lists `/proc` and reads the new processes. A low-priority thread does it, never the
 //! sampling one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -21,6 +21,7 @@ use super::formats::process;
 use super::listeners::{Asker, Listener, Picked};
 use super::namespaces::{Netns, Now};
 use super::sys;
+use super::together::{self, Place};
 use super::unix_sockets::UnixSockets;
 
 /// The parent of all kernel threads, and their name here.
@@ -69,12 +70,12 @@ pub struct Found {
 
 /// A namespace in which listeners are read.
 pub struct Namespace {
-    node: String,
+    pub(super) node: String,
     /// None: the recorder's.
     netns: Option<Netns>,
     /// None: the namespace is gone, and the recorder must not keep it alive.
     asker: Option<Asker>,
-    addresses: Vec<IpAddr>,
+    pub(super) addresses: Vec<IpAddr>,
 }
 
 impl Namespace {
@@ -115,7 +116,7 @@ impl Namespace {
         self.asker = None;
     }
 
-    fn path(&self) -> Option<&Path> {
+    pub(super) fn path(&self) -> Option<&Path> {
         self.netns.as_ref().map(Netns::path)
     }
 }
@@ -128,7 +129,7 @@ struct Known {
 
 pub struct Processes {
     proc: PathBuf,
-    namespaces: Vec<Namespace>,
+    pub(super) namespaces: Vec<Namespace>,
     picked: Picked,
     /// Inode number of a socket → its listener, and its address.
     sockets: FxHashMap<u32, Vec<(usize, Listener)>>,
@@ -136,7 +137,9 @@ pub struct Processes {
     /// Identifier of a container → the name of servers in it.
     containers: BTreeMap<String, String>,
     /// The name of a process, and its number, for each listener that has one.
-    names: FxHashMap<(usize, IpAddr, u16), (i32, String)>,
+    pub(super) names: FxHashMap<(usize, IpAddr, u16), (i32, String)>,
+    /// The processes that held each port at the first check and serve there.
+    pub(super) holders: FxHashMap<Place, BTreeSet<i32>>,
     /// When the last check began, by the steady clock.
     looked: Option<i64>,
     unix_sockets: UnixSockets,
@@ -152,6 +155,7 @@ impl Processes {
             known: FxHashMap::default(),
             containers: BTreeMap::new(),
             names: FxHashMap::default(),
+            holders: FxHashMap::default(),
             looked: None,
             unix_sockets: UnixSockets::default(),
         }
@@ -256,41 +260,6 @@ impl Processes {
         said
     }
 
-    /// Names of the listening servers: that of their process, with the port if the process has
-    /// several, and with the node if several nodes have such a process. A loopback address counts
-    /// only in the namespace whose packets are recorded: each namespace has one.
-    pub fn servers(&self, recorded: Option<&Path>) -> Vec<(String, Vec<SocketAddr>)> {
-        let mut bearers: FxHashMap<&str, FxHashSet<(usize, u16)>> = FxHashMap::default();
-        for ((node, _, port), (_, name)) in &self.names {
-            bearers.entry(name).or_default().insert((*node, *port));
-        }
-        let mut servers: FxHashMap<String, Vec<SocketAddr>> = FxHashMap::default();
-        for ((node, ip, port), (_, name)) in &self.names {
-            let namesakes = bearers.get(name.as_str()).into_iter().flatten();
-            let several = namesakes.clone().count() > 1;
-            let elsewhere = namesakes.clone().any(|(other, _)| other != node);
-            let name = match self.namespaces.get(*node) {
-                Some(namespace) if elsewhere => format!("{}/{name}:{port}", namespace.node),
-                _ if several => format!("{name}:{port}"),
-                _ => name.clone(),
-            };
-            let namespace = self.namespaces.get(*node);
-            let ips = match ip.is_unspecified() {
-                true => namespace.map_or_else(Default::default, |n| n.addresses.as_slice()),
-                false => std::slice::from_ref(ip),
-            };
-            let is_recorded = namespace.is_some_and(|n| n.path() == recorded);
-            let seen = ips.iter().filter(|ip| is_recorded || !ip.is_loopback());
-            let mut addresses = seen.map(|ip| SocketAddr::new(*ip, *port)).peekable();
-            if addresses.peek().is_some() {
-                servers.entry(name).or_default().extend(addresses);
-            }
-        }
-        let mut servers: Vec<_> = servers.into_iter().collect();
-        servers.sort();
-        servers
-    }
-
     /// The addresses of a namespace: all of one host.
     pub fn addresses(&self, netns: Option<&Path>) -> Vec<IpAddr> {
         let mut known = self.namespaces.iter();
@@ -341,6 +310,10 @@ impl Processes {
                     continue;
                 };
                 places.push(format!("{}:{}", namespace.node, listener.port));
+                if self.looked.is_none() && pid != INIT && together::serves(name) {
+                    let held_by = self.holders.entry((*node, listener.port));
+                    held_by.or_default().insert(pid);
+                }
                 let key = (*node, listener.ip, listener.port);
                 if self.names.get(&key).is_none_or(|(first, _)| *first == INIT) {
                     let name = self.name_of(pid, name);
@@ -428,7 +401,7 @@ fn held(proc: &Path, pid: i32) -> Vec<u32> {
 mod tests {
     use super::super::probes::testing::Sleeper;
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
     fn of(found: &[Found], pid: u32) -> Option<Found> {
         let pid = i32::try_from(pid).unwrap();
@@ -474,6 +447,23 @@ mod tests {
             addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>(),
             [format!("127.0.0.1:{port}"), format!("10.0.0.3:{port}")]
         );
+    }
+
+    #[test]
+    fn two_ports_of_one_process_are_one_server() {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = listeners.map(|listener| (listener.local_addr().unwrap().port(), listener));
+        let mut processes = here(ports[0].0);
+        processes.picked.ports.push(ports[1].0);
+        processes.look();
+        let together = processes.together();
+        let name = status(Path::new("/proc"), std::process::id() as i32)
+            .unwrap()
+            .name;
+        let places = ports
+            .each_ref()
+            .map(|(port, _)| (format!("{name}:{port}"), format!("web:{port}")));
+        assert_eq!(together, BTreeMap::from([(name, BTreeMap::from(places))]));
     }
 
     #[test]

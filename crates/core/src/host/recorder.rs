@@ -226,6 +226,7 @@ fn first_look(
         }
         let mut state = shared.lock();
         let servers = processes.servers(packets.netns());
+        state.together = packets.unnamed(&servers, processes.together());
         state.servers = packets.name_servers(servers);
         state.same_host.clone_from(&packets.decode.same_host);
     }

@@ -29,6 +29,8 @@ pub struct State {
     pub nodes: Vec<NodeState>,
     /// Names of servers from their processes, and their addresses.
     pub servers: BTreeMap<String, Vec<String>>,
+    /// Those of them that are one server: its name → their names → the places of their samples.
+    pub together: BTreeMap<String, BTreeMap<String, String>>,
     /// Addresses of the host whose packets are recorded.
     pub same_host: Vec<IpAddr>,
     /// CPUs that a place may use: as of its first sample, for all of its processes together.

@@ -365,6 +365,24 @@ fn equal_keys_decide_where_they_mean_something() {
 }
 
 #[test]
+fn a_port_is_not_assumed_to_call_another_port_of_its_server() {
+    let names = named(&[("web:80", 1), ("web:443", 1)]);
+    for (together, requests) in [(vec![names.servers.clone()], 12), (Vec::new(), 9)] {
+        let mut graph = CallGraph::new(Kept::default()).with_ports(together);
+        // A client on the host of the server asks both.
+        for n in 0..12i64 {
+            let begin = n * 100 * MS;
+            let server = u32::from(n % 4 == 0);
+            graph
+                .push(stay(n as u64 + 1, 1, server, begin, begin + MS), &names)
+                .unwrap();
+        }
+        graph.finish(&names).unwrap();
+        assert_eq!(graph.report(&names).requests, requests);
+    }
+}
+
+#[test]
 fn a_parent_that_never_departs_holds_nothing_for_long() {
     let names = named(&[("web", 1), ("app", 2)]);
     let mut graph = CallGraph::new(Kept::default());
