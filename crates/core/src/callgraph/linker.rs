@@ -254,13 +254,12 @@ impl Linker {
             Origin::Unknown(_) => {
                 let (host, callee) = pair;
                 let edges = self.edges.iter().map(|edge| (edge.caller, edge.callee));
-                let mut callers = hosts.servers_on(host).filter(|&caller| {
-                    caller != callee
-                        && !self.are_one(caller, callee, hosts.names)
-                        && !reaches(edges.clone(), callee, caller)
-                });
+                let mut callers = hosts
+                    .servers_on(host)
+                    .filter(|&caller| caller != callee && !reaches(edges.clone(), callee, caller));
                 let only = callers.next().filter(|_| callers.next().is_none());
                 drop(callers);
+                let only = only.filter(|&caller| !self.calls_itself(caller, callee, hosts.names));
                 if let Some(caller) = only {
                     self.add_edge(caller, callee, hosts, false);
                 } else {
@@ -271,14 +270,20 @@ impl Linker {
         }
     }
 
-    /// Whether both are ports of one server. That such a server calls itself takes evidence.
-    fn are_one(&self, one: u32, other: u32, names: &Names) -> bool {
-        let name = |server: u32| names.servers.get(server as usize);
-        let both = name(one).zip(name(other));
-        both.is_some_and(|(one, other)| {
-            let mut lists = self.together.iter();
-            lists.any(|list| list.contains(one) && list.contains(other))
-        })
+    /// Whether a server with several ports would call itself by this call, directly or through others. This takes
+    /// evidence.
+    fn calls_itself(&self, caller: u32, callee: u32, names: &Names) -> bool {
+        let one = |server| self.one(server, names);
+        let edges = self.edges.iter();
+        let edges: Vec<Pair> = edges.map(|e| (one(e.caller), one(e.callee))).collect();
+        !self.together.is_empty() && reaches(edges.iter().copied(), one(callee), one(caller))
+    }
+
+    /// A number that all ports of a server have in common.
+    fn one(&self, server: u32, names: &Names) -> u32 {
+        let name = names.servers.get(server as usize);
+        let list = name.and_then(|name| self.together.iter().position(|list| list.contains(name)));
+        list.map_or(server, |list| u32::MAX - list as u32)
     }
 
     /// Takes the calls of a departing visit out of their lanes.
