@@ -7,8 +7,8 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailrace_core::replay::{
-    answers_first, in_order, Capacity, Grid, Held, Limits, Needs, Network, Part, Program, Step,
-    Visits, KINDS,
+    answers_first, in_order, Attempt, Capacity, Grid, Held, Limits, Needs, Network, Part, Program,
+    Step, Visits, KINDS,
 };
 
 use crate::choices::chosen;
@@ -67,6 +67,7 @@ fn times(py: Python<'_>, visits: &Bound<'_, PyAny>) -> PyResult<Visits> {
         departure: column(py, visits, "departure")?,
         group: column(py, visits, "group")?,
         ready: column(py, visits, "ready")?,
+        gives_up: column(py, visits, "gives_up")?,
     })
 }
 
@@ -409,8 +410,9 @@ impl Section {
     /// or a policy. `late` and `pause` hold up each visit before its arrival and after its start. Visits
     /// of which `spare` is 1 need no connection and no worker, and those of which it is 2 no core either. Each
     /// visit works for at most `most` at a time. Roots of which `apart` is 1 are sent at their time,
-    /// whatever their clients wait for.
-    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None, spare=None, most=None, apart=None))]
+    /// whatever their clients wait for. Calls of which `attempts` is 1 are never made, and the caller of one of which it
+    /// is 2 does not give it up.
+    #[pyo3(signature = (capacity, sent, choosing, departure, arrival=None, late=None, pause=None, spare=None, most=None, apart=None, attempts=None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -425,6 +427,7 @@ impl Section {
         spare: Option<PyBuffer<u8>>,
         most: Option<PyBuffer<i64>>,
         apart: Option<PyBuffer<u8>>,
+        attempts: Option<PyBuffer<u8>>,
     ) -> PyResult<()> {
         let network = &self.network;
         let (capacity, sent_at) = (by_server(py, network, &capacity)?, sent);
@@ -441,6 +444,7 @@ impl Section {
             needs: flags(spare)?.into_iter().map(needs).collect(),
             most: column(most)?,
             apart: flags(apart)?.into_iter().map(|flag| flag != 0).collect(),
+            attempts: flags(attempts)?.into_iter().map(attempt).collect(),
         };
         let choosing = choosing
             .iter()
@@ -454,6 +458,7 @@ impl Section {
             held.needs.len(),
             held.most.len(),
             held.apart.len(),
+            held.attempts.len(),
         ];
         if sent.len() != visits || !columns.into_iter().all(fits) {
             return Err(PyValueError::new_err("a value for each visit"));
@@ -474,6 +479,14 @@ impl Replay {
             return Err(PyValueError::new_err("a flag for each step"));
         }
         Ok(flags.into_iter().map(|flag| flag != 0).collect())
+    }
+}
+
+fn attempt(made: u8) -> Attempt {
+    match made {
+        0 => Attempt::AsRecorded,
+        1 => Attempt::Never,
+        _ => Attempt::Patient,
     }
 }
 

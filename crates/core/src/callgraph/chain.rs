@@ -7,6 +7,9 @@
 //! A call that is left to other visits costs nothing. A call that is taken must be likelier than a
 //! chance call of others, which occur at rate λ: cost = −ln P(k) + Σ −ln f(delay) + k·ln λ − Σ gain
 //! of equal keys and of equal connections. Chains of all lengths are compared in the same unit.
+//!
+//! A call that failed may be followed by another attempt. Both count as one call then, so a visit that repeats a call
+//! makes as many as others.
 
 use super::model::{Call, Frame, Model, CALLS_MAX, USUAL};
 
@@ -36,17 +39,19 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &mut Model, rate: f64) ->
         longest
     };
     // Any unusual number of calls, even none, is worse than any usual one that is possible: calls
-    // have an owner.
+    // have an owner. Calls that are made seldom are never usual.
+    let seldom = |length: usize| model.seldom && length > 0;
     let cost_of = |length: usize| {
         cost_of(length)
-            + if cost_of(length) < USUAL {
+            + if seldom(length) || cost_of(length) < USUAL {
                 0.0
             } else {
                 UNUSUAL
             }
     };
     let mut best = (model.no_call_cost(frame) + cost_of(0), Vec::new());
-    if longest == 1 {
+    let repeats = calls.iter().any(|call| call.failed);
+    if longest == 1 && !repeats {
         let costs = calls.iter().map(|call| (first(call), last(call)));
         let (only, cost) = cheapest(costs);
         return match cost + cost_of(1) < best.0 {
@@ -58,8 +63,11 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &mut Model, rate: f64) ->
     let taken: Vec<f64> = calls.iter().map(taken).collect();
     let last: Vec<f64> = calls.iter().map(last).collect();
     let mut costs: Vec<f64> = calls.iter().map(first).collect();
-    let mut layers: Vec<Vec<usize>> = Vec::new();
+    let mut came: Vec<Vec<Before>> = vec![vec![None; calls.len()]];
     for length in 1..=longest {
+        if repeats {
+            repeat(calls, &gaps, &taken, &mut costs, &mut came);
+        }
         let end =
             (0..calls.len()).min_by(|&a, &b| (costs[a] + last[a]).total_cmp(&(costs[b] + last[b])));
         let Some(end) = end.filter(|&end| costs[end].is_finite()) else {
@@ -67,12 +75,12 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &mut Model, rate: f64) ->
         };
         let total = costs[end] + last[end] + cost_of(length);
         if total < best.0 {
-            best = (total, trace(&layers, end));
+            best = (total, trace(&came, end));
         }
         if length < longest {
-            let (longer, from) = extend(&gaps, &costs, &taken);
+            let (longer, from) = extend(&gaps, &costs, &taken, length - 1);
             costs = longer;
-            layers.push(from);
+            came.push(from);
         }
     }
     best.1
@@ -116,27 +124,55 @@ fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
     (0..calls.len()).map(before).collect()
 }
 
-/// Chains one call longer: their costs, and the preceding call.
-fn extend(gaps: &[Vec<(usize, f64)>], costs: &[f64], taken: &[f64]) -> (Vec<f64>, Vec<usize>) {
+/// The call that precedes another one in a chain, and the layer in which its own predecessor is found.
+type Before = Option<(usize, usize)>;
+
+/// Chains one call longer: their costs, and the preceding call, which is in this layer.
+fn extend(
+    gaps: &[Vec<(usize, f64)>],
+    costs: &[f64],
+    taken: &[f64],
+    layer: usize,
+) -> (Vec<f64>, Vec<Before>) {
     let mut longer = vec![f64::INFINITY; costs.len()];
-    let mut from = vec![usize::MAX; costs.len()];
+    let mut from = vec![None; costs.len()];
     for (after, gaps) in gaps.iter().enumerate() {
         for &(before, gap) in gaps {
             let cost = costs[before] + gap + taken[after];
             if cost < longer[after] {
-                (longer[after], from[after]) = (cost, before);
+                (longer[after], from[after]) = (cost, Some((layer, before)));
             }
         }
     }
     (longer, from)
 }
 
-fn trace(layers: &[Vec<usize>], end: usize) -> Vec<usize> {
+/// Puts attempts that failed before the calls of the newest layer, where that makes a chain cheaper.
+fn repeat(
+    calls: &[Call],
+    gaps: &[Vec<(usize, f64)>],
+    taken: &[f64],
+    costs: &mut [f64],
+    came: &mut [Vec<Before>],
+) {
+    let layer = came.len() - 1;
+    for (after, gaps) in gaps.iter().enumerate() {
+        for &(before, gap) in gaps.iter().filter(|&&(before, _)| calls[before].failed) {
+            let cost = costs[before] + gap + taken[after];
+            if cost < costs[after] {
+                (costs[after], came[layer][after]) = (cost, Some((layer, before)));
+            }
+        }
+    }
+}
+
+/// The chain that ends with this call of the newest layer.
+fn trace(came: &[Vec<Before>], end: usize) -> Vec<usize> {
     let mut chain = vec![end];
-    let mut at = end;
-    for layer in layers.iter().rev() {
-        at = layer[at];
-        chain.push(at);
+    let mut at = (came.len() - 1, end);
+    while let Some((layer, before)) = came[at.0][at.1] {
+        chain.push(before);
+        at = (layer, before);
     }
     chain.reverse();
     chain

@@ -26,6 +26,10 @@ const BY_CHANCE: f64 = 1000.0;
 /// always has visits.
 const DROWNED: f64 = 0.9;
 
+/// A caller with fewer than [`ENOUGH`] visits must cover so little of the time that its visits fall on the calls by
+/// chance with a probability below one in this number: however many calls lie inside, they are few coincidences.
+const FEW_BY_CHANCE: f64 = 10.0;
+
 /// `caller` calls `callee`: the servers, and the evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nesting {
@@ -40,6 +44,8 @@ pub struct Nesting {
     pub chance: f64,
     /// Visits of the callee from that host in the whole sample.
     pub sampled: usize,
+    /// Visits of the caller.
+    callers: usize,
     callee_median: i64,
 }
 
@@ -49,7 +55,14 @@ impl Nesting {
     }
 
     pub fn holds(&self) -> bool {
-        self.visits > 0 && 1.0 - self.inside <= (1.0 - EXPLAINED) * (1.0 - self.chance)
+        self.visits > 0
+            && self.is_no_coincidence()
+            && 1.0 - self.inside <= (1.0 - EXPLAINED) * (1.0 - self.chance)
+    }
+
+    fn is_no_coincidence(&self) -> bool {
+        let shown = self.callers as f64 * -self.chance.max(f64::EPSILON).ln();
+        self.callers >= ENOUGH || shown >= FEW_BY_CHANCE.ln()
     }
 
     /// Whether so many lie inside by chance with a probability below one in [`BY_CHANCE`].
@@ -315,6 +328,7 @@ fn measure(
         inside: share(inside, known.len()),
         chance: share(by_chance, known.len() * SHIFTS.len()),
         sampled: calls.len(),
+        callers: cover.arrivals.len(),
         callee_median,
     }
 }

@@ -34,6 +34,7 @@ struct Waiting {
     own_connection: bool,
     /// The call before it on such a connection.
     before: Option<Place>,
+    failed: bool,
 }
 
 impl Waiting {
@@ -48,6 +49,7 @@ impl Waiting {
             sent: visit.sent,
             departure: visit.departure,
             key: visit.key,
+            failed: self.failed,
         }
     }
 }
@@ -71,7 +73,7 @@ impl Lane {
     }
 
     /// `number` distinguishes calls that were sent in the same instant.
-    pub fn push(&mut self, tree: Tree, number: u64) {
+    pub fn push(&mut self, tree: Tree, number: u64, failed: bool) {
         let place = (tree.visit.sent, number);
         let departure = tree.visit.departure;
         if self.seen > 0 {
@@ -91,6 +93,7 @@ impl Lane {
             tree: Box::new(tree),
             own_connection,
             before,
+            failed,
         };
         self.by_sent.insert(place, waiting);
     }

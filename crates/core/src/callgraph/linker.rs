@@ -171,10 +171,14 @@ impl Linker {
         self.fates
             .values_mut()
             .for_each(|fate| fate.moment_end = None);
+        let came = self.lanes.iter().map(|(&pair, lane)| (pair, lane.seen()));
+        let came: FxHashMap<Pair, u64> = came.collect();
         self.lanes.clear();
         self.stays.clear();
         self.entries.clear();
         for edge in &mut self.edges {
+            let came = came.get(&(edge.host, edge.callee)).copied();
+            edge.model.seldom = edge.linked * 2 < came.unwrap_or(0);
             (edge.lesson, edge.linked, edge.parents) = (None, 0, 0);
         }
         (self.waiting, self.clock, self.visits, self.requests) = (0, i64::MIN, 0, 0);
@@ -232,7 +236,10 @@ impl Linker {
             return self.pass_request(tree, names, next);
         }
         self.waiting += tree.size;
-        self.lanes.entry(pair).or_default().push(tree, self.visits);
+        let status = names.statuses.get(tree.visit.status as usize);
+        let failed = status.is_some_and(|status| may_be_repeated(status));
+        let lane = self.lanes.entry(pair).or_default();
+        lane.push(tree, self.visits, failed);
         while self.waiting > WAITING {
             self.give_up_oldest(names, next)?;
         }
@@ -496,6 +503,12 @@ impl Edge {
             self.model.learn(frame, chosen, UNSURE);
         }
     }
+}
+
+/// Whether a caller may repeat a call with this status.
+fn may_be_repeated(status: &str) -> bool {
+    let is_code = status.len() == 3 && status.starts_with('5');
+    is_code || matches!(status, "abandoned" | "timeout" | "refused" | "reset")
 }
 
 fn frame_of(visit: &Visit) -> Frame {

@@ -171,6 +171,8 @@ pub struct Call {
     pub sent: i64,
     pub departure: i64,
     pub key: u64,
+    /// It has no answer, or an answer after which a caller may try again.
+    pub failed: bool,
 }
 
 impl Call {
@@ -212,6 +214,8 @@ pub struct Model {
     connections: Likeness,
     last_call: Option<Call>,
     guess: Shares,
+    /// Most calls of the sample had no owner: visits that were alone made none, and others make some now and then.
+    pub seldom: bool,
     chains: f64,
     overlapping: f64,
     /// What [`Model::count_costs`] computed since the counts last changed.
@@ -233,6 +237,7 @@ impl Default for Model {
             connections: Likeness::unknown(),
             last_call: None,
             guess: EVENLY,
+            seldom: false,
             chains: 0.0,
             overlapping: 0.0,
             costs: FxHashMap::default(),
@@ -331,14 +336,15 @@ impl Model {
         if weight_of_counts > 0.0 {
             self.costs.clear();
         }
-        self.counts.learn(calls.len(), weight_of_counts);
+        let number = counted(calls);
+        self.counts.learn(number, weight_of_counts);
         if self.by_interaction.len() < INTERACTIONS_MAX
             || self.by_interaction.contains_key(&frame.interaction)
         {
             self.by_interaction
                 .entry(frame.interaction)
                 .or_default()
-                .learn(calls.len(), weight_of_counts);
+                .learn(number, weight_of_counts);
         }
         let (Some(first), Some(last)) = (calls.first(), calls.last()) else {
             return self.without.learn(
@@ -393,6 +399,12 @@ impl Model {
             self.last_call = Some(*last);
         }
     }
+}
+
+/// How many calls these are: attempts that failed, and the one after them, count as one.
+fn counted(calls: &[Call]) -> usize {
+    let ends = |&(at, call): &(usize, &Call)| !call.failed || at + 1 == calls.len();
+    calls.iter().enumerate().filter(ends).count()
 }
 
 /// From the last call to the response. A response that began before the last call is streamed, and

@@ -355,6 +355,10 @@ impl Connection {
                     {
                         body.again.repeated(segment);
                     }
+                    if side == Side::Server {
+                        let server = self.parties.server;
+                        body.queue.answered_again(server, segment.time, ledger);
+                    }
                 }
                 Place::Old => {}
             }
@@ -480,6 +484,9 @@ impl Connection {
                 out.resume(time);
             }
             body.reader.end(side, time, &mut out);
+            if kept && body.left == Some(Side::Client) {
+                out.give_up(time);
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use super::attempt::Loss;
-use super::ledger::{Ledger, Status, Traced};
+use super::ledger::{Ledger, Quiet, Status, Traced};
 use super::servers::Tally;
 use super::wire::software::Source;
 use super::wire::trace::Trace;
@@ -123,6 +123,8 @@ struct Exchange {
     blind: bool,
     /// Bytes of the client behind it are missing: they may ask for something else.
     overtaken: bool,
+    /// Its client stopped waiting then. Its visit ended, but its server may still work for it.
+    given_up: i64,
 }
 
 impl Exchange {
@@ -145,6 +147,8 @@ pub struct Queue {
     pub requests: u64,
     /// The newest answer ended here, and no request has come since.
     idle: Option<i64>,
+    /// The same, also after one side has ended the connection.
+    answered: Option<i64>,
 }
 
 impl Queue {
@@ -170,6 +174,13 @@ impl Queue {
             newest.lost = newest.lost.saturating_add(1);
             ledger.servers.tally(server, |tally| tally.data_drops += 1);
             ledger.lost(server, true, loss);
+        }
+    }
+
+    /// Bytes of the server are sent again: if those of a whole answer, the client does not have it yet.
+    pub fn answered_again(&self, server: u32, time: i64, ledger: &mut Ledger) {
+        if let Some(since) = self.answered {
+            ledger.outlasts(Quiet::Unanswered, server, since, time);
         }
     }
 
@@ -229,6 +240,24 @@ impl Scribe<'_> {
         let Some(exchange) = self.queue.open.pop_front() else {
             return;
         };
+        self.ledger
+            .servers
+            .tally(self.parties.server, |tally| tally.leave());
+        if exchange.given_up != NO_TIME {
+            let until = departure.max(exchange.given_up);
+            let server = self.parties.server;
+            return self
+                .ledger
+                .outlasts(Quiet::GivenUp, server, exchange.given_up, until);
+        }
+        let departure = self.write(&exchange, status, departure);
+        let answered = matches!(status, Status::Ok | Status::Http(_)) && self.queue.open.is_empty();
+        self.queue.idle = answered.then_some(departure);
+        self.queue.answered = self.queue.idle;
+    }
+
+    /// Writes the visit of an exchange, and returns its departure.
+    fn write(&mut self, exchange: &Exchange, status: Status, departure: i64) -> i64 {
         let opening = exchange.opening;
         let repeats = self.data_repeats.saturating_add(if opening.is_some() {
             self.answer_repeats
@@ -261,11 +290,6 @@ impl Scribe<'_> {
             request: NO_ID,
             downstream_ns: NO_TIME,
         };
-        let answered = matches!(status, Status::Ok | Status::Http(_)) && self.queue.open.is_empty();
-        self.queue.idle = answered.then_some(visit.departure);
-        self.ledger
-            .servers
-            .tally(self.parties.server, |tally| tally.leave());
         if exchange.trace.known() && visit.departure.saturating_sub(visit.sent) >= TRACED {
             self.ledger.traced.push(Traced {
                 server: visit.server,
@@ -274,7 +298,25 @@ impl Scribe<'_> {
                 trace: exchange.trace,
             });
         }
+        let departure = visit.departure;
         self.ledger.push(visit);
+        departure
+    }
+
+    /// The client ends the connection, so it waits no longer for the answers that have not begun. The server may not
+    /// know that yet: it answers nobody later, or closes the connection when it is done.
+    pub fn give_up(&mut self, time: i64) {
+        for at in 0..self.queue.open.len() {
+            let Some(exchange) = self.queue.open.get_mut(at) else {
+                return;
+            };
+            let waits = exchange.first_byte == NO_TIME && exchange.outcome.is_none();
+            if waits && exchange.hole == NO_TIME {
+                exchange.given_up = time;
+                let exchange = exchange.clone();
+                self.write(&exchange, Status::Abandoned, time);
+            }
+        }
     }
 
     /// Bytes that one protocol could not read, and another could.
@@ -406,7 +448,7 @@ impl Exchanges for Scribe<'_> {
         }
         while self.close_answered() {}
         self.close_unseen();
-        self.queue.idle = None;
+        (self.queue.idle, self.queue.answered) = (None, None);
         if self.queue.open.len() >= OPEN_MAX {
             self.ledger.counts.requests_lost += 1;
             self.queue.open.pop_front();
@@ -438,6 +480,7 @@ impl Exchanges for Scribe<'_> {
             hole: NO_TIME,
             blind: false,
             overtaken: false,
+            given_up: NO_TIME,
         });
         self.ledger
             .servers

@@ -6,6 +6,7 @@ mod bytes;
 mod early;
 mod floods;
 mod kept;
+mod outlasting;
 mod protocols;
 mod random;
 

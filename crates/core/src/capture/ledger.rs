@@ -101,12 +101,17 @@ pub enum Quiet {
     Server,
     /// The client kept the connection after an answer; others waited, and the server answered nobody.
     Kept,
+    /// The client gave its request up, and the server went on with it.
+    GivenUp,
+    /// The client lacked the answer, and the server sent it again.
+    Unanswered,
 }
 
 /// A client had a connection and sent nothing, or nothing more of a request that it had begun, for longer than a slow
 /// client needs. A server that reads from one connection at a time has a worker less meanwhile. Or the server, which
 /// speaks first, said nothing: it may not know of a connection whose last packet met a full accept queue, and nobody
-/// repeats anything there if the server answered with a SYN cookie.
+/// repeats anything there if the server answered with a SYN cookie. Or the server went on with a request that its client
+/// had given up, or repeated an answer that had been lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Silence {
     pub server: u32,
@@ -123,6 +128,8 @@ impl From<Silence> for Event {
                 Quiet::Client => "silent_client",
                 Quiet::Server => "silent_server",
                 Quiet::Kept => "idle_client",
+                Quiet::GivenUp => "late_answer",
+                Quiet::Unanswered => "repeated_answer",
             },
             begin: silence.begin,
             end: silence.end,
@@ -308,6 +315,18 @@ impl Ledger {
             begin,
             end,
         });
+    }
+
+    /// Something about a request lasted for so long after its visit had ended.
+    pub fn outlasts(&mut self, of: Quiet, server: u32, begin: i64, end: i64) {
+        if end.saturating_sub(begin) > PROMPT {
+            self.silences.push(Silence {
+                server,
+                of,
+                begin,
+                end,
+            });
+        }
     }
 
     /// A client kept a connection after an answer.

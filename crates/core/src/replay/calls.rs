@@ -44,6 +44,9 @@ impl State<'_> {
     }
 
     pub(super) fn sends(&mut self, call: u32, now: i64) {
+        if self.skips(call, now) {
+            return;
+        }
         let (i, net) = (call as usize, self.net);
         let chooser = self.choosers.get(net.choice[i] as usize);
         let is_held = self

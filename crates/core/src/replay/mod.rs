@@ -5,6 +5,7 @@
 //! network    the programs at given capacities: arrivals, waiting, drops and departures
 //! accepting  when a server takes visits out of its accept queue
 //! calls      which candidate receives a call, and the wait for a connection
+//! attempts   callers that wait no longer, and attempts that follow others
 //! path       packets that were lost on their way
 //! choice     the candidates that balancers choose
 //! section    some of the visits of a network, as a smaller network
@@ -15,6 +16,9 @@
 mod accepting;
 #[cfg(test)]
 mod accepting_tests;
+mod attempts;
+#[cfg(test)]
+mod attempts_tests;
 mod calls;
 mod capacity;
 mod choice;
@@ -30,6 +34,6 @@ mod tests;
 
 pub use capacity::{answers_first, in_order, Capacity, Need};
 pub use choice::{Agreement, Call, Choosing};
-pub use network::{Held, Limits, Needs, Network, Outcome};
+pub use network::{Attempt, Held, Limits, Needs, Network, Outcome};
 pub use pieces::Grid;
 pub use program::{Part, Program, Step, Visits, KINDS};

@@ -30,7 +30,7 @@ pub struct Limits {
     pub slice: f64,
 }
 
-const NOBODY: u32 = u32::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
 /// The time of what does not happen.
 pub const NEVER: i64 = i64::MAX;
 
@@ -48,8 +48,8 @@ pub struct Network {
     /// For a root, the index of the root after whose answer its client sent it, or -1. The recorded
     /// time between the two is kept.
     pub follows: Vec<i64>,
-    /// For a root that its client sent because an earlier one was slow, the index of that root, or -1;
-    /// and how long its client waited for it. If that root is answered sooner, this one is not sent.
+    /// For a visit that its caller sent because an earlier one was slow or had failed, the index of that one, or -1;
+    /// and how long its caller waited for it. If that one is answered sooner, this one is not sent.
     pub repeats: Vec<i64>,
     pub patience: Vec<i64>,
     /// When a lost attempt is repeated, counted from the first; after the last of these the sender
@@ -83,6 +83,17 @@ pub struct Held {
     /// Roots that are sent at their time, whatever their clients wait for. The next request of such a client is sent at
     /// its own time, too.
     pub apart: Vec<bool>,
+    /// Which calls are attempts that are made otherwise, if not all are made as recorded.
+    pub attempts: Vec<Attempt>,
+}
+
+/// Whether and how a call is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    AsRecorded,
+    Never,
+    /// Its caller does not give it up.
+    Patient,
 }
 
 /// What a visit needs of its server.
@@ -114,6 +125,11 @@ impl Held {
 
     pub(super) fn needs_place(&self, visit: u32) -> bool {
         self.needs(visit) == Needs::Place
+    }
+
+    pub(super) fn attempt(&self, visit: u32) -> Attempt {
+        let attempt = self.attempts.get(visit as usize);
+        attempt.copied().unwrap_or(Attempt::AsRecorded)
     }
 }
 
@@ -240,6 +256,8 @@ pub(super) enum Event {
     Sends(u32),
     /// What held up the worker of a visit is over.
     Proceeds(u32),
+    /// The caller of a visit stops waiting for it.
+    GivesUp(u32),
 }
 
 pub(super) struct State<'a> {
@@ -251,9 +269,11 @@ pub(super) struct State<'a> {
     pub(super) servers: Vec<Server>,
     /// For each visit its next step, the visit that it waits for, and the root that its client
     /// sends after it.
-    next: Vec<u32>,
-    waits_for: Vec<u32>,
-    next_of: Vec<u32>,
+    pub(super) next: Vec<u32>,
+    pub(super) waits_for: Vec<u32>,
+    pub(super) next_of: Vec<u32>,
+    /// Whether its caller went on: with the answer, or without it.
+    pub(super) back: Vec<bool>,
     pub(super) out: Outcome,
     /// Free connections, and the visits that wait for one.
     pub(super) pools: Vec<(u32, VecDeque<u32>)>,
@@ -261,7 +281,7 @@ pub(super) struct State<'a> {
     pub(super) place: Vec<u32>,
     pub(super) pool: Vec<u32>,
     pub(super) choosers: Vec<Chooser>,
-    paths: Paths,
+    pub(super) paths: Paths,
 }
 
 impl<'a> State<'a> {
@@ -289,6 +309,7 @@ impl<'a> State<'a> {
             next: net.program.first[..n].to_vec(),
             waits_for: vec![NOBODY; n],
             next_of: vec![NOBODY; n],
+            back: vec![false; n],
             out: Outcome {
                 sent: vec![NEVER; n],
                 arrival: vec![NEVER; n],
@@ -327,17 +348,8 @@ impl<'a> State<'a> {
             Event::Resumes(server) => self.takes_next(server as usize, time),
             Event::Sends(call) => self.takes_connection(call, time),
             Event::Proceeds(visit) => self.goes_on(visit, time),
+            Event::GivesUp(visit) => self.gives_up(visit, time),
         }
-    }
-
-    /// Whether the root that this one repeats was answered while its client still waited.
-    fn is_needless(&self, visit: u32) -> bool {
-        let is_new = self.out.lost[visit as usize] == 0;
-        is_new
-            && usize::try_from(self.net.repeats[visit as usize]).is_ok_and(|before| {
-                let took = self.out.departure[before].saturating_sub(self.out.sent[before]);
-                self.out.departure[before] < NEVER && took < self.net.patience[visit as usize]
-            })
     }
 
     /// The first attempt to reach the server of a visit.
@@ -351,6 +363,7 @@ impl<'a> State<'a> {
     fn is_sent(&mut self, visit: u32, now: i64) -> i64 {
         let i = visit as usize;
         self.out.sent[i] = now;
+        self.will_give_up(visit, now);
         let late = if self.is_moved(i) {
             let caller = caller(&self.net.visits, &self.place, i);
             self.paths.loses((caller, self.place[i]), now)
@@ -369,6 +382,9 @@ impl<'a> State<'a> {
     fn arrives(&mut self, visit: u32, now: i64) {
         if self.is_needless(visit) {
             return self.leaves(visit, now);
+        }
+        if self.back[visit as usize] {
+            return; // Its caller gave it up on its way.
         }
         let place = self.place(visit);
         let limits = self.net.limits[place];
@@ -425,12 +441,13 @@ impl<'a> State<'a> {
         }
     }
 
-    fn goes_on(&mut self, visit: u32, now: i64) {
+    pub(super) fn goes_on(&mut self, visit: u32, now: i64) {
         let i = visit as usize;
         while self.next[i] < self.net.program.first[i + 1] {
             let step = self.net.program.steps[self.next[i] as usize];
             self.next[i] += 1;
             match step {
+                Step::Work(_) if self.waits_to_repeat(i) => {}
                 Step::Work(part) if self.held.needs(visit) == Needs::Nothing => {
                     let waits = self.net.works[part as usize] as i64;
                     return self.at(now.saturating_add(waits), Event::Proceeds(visit));
@@ -442,7 +459,7 @@ impl<'a> State<'a> {
                 }
                 Step::Work(_) => {}
                 Step::Send(call) => self.sends(call, now),
-                Step::Wait(call) if self.out.departure[call as usize] == NEVER => {
+                Step::Wait(call) if !self.back[call as usize] => {
                     self.waits_for[i] = call;
                     return;
                 }
@@ -473,35 +490,10 @@ impl<'a> State<'a> {
         self.look_ahead(place);
     }
 
-    fn leaves(&mut self, visit: u32, now: i64) {
-        let i = visit as usize;
-        self.out.departure[i] = now;
-        let (bytes, took) = (self.net.bytes[i], now.saturating_sub(self.out.sent[i]));
-        if let Some((balancer, candidate)) = self.balancer(visit) {
-            balancer.got(now, candidate, bytes, took);
-        }
-        if let Some((free, waiting)) = self.connections(visit) {
-            match waiting.pop_front() {
-                Some(call) => self.goes_out(call, now),
-                None => *free += 1,
-            }
-        }
-        let next = self.next_of[i];
-        if next != NOBODY {
-            let think = self.net.visits.sent[next as usize] - self.net.visits.departure[i];
-            let then = now.saturating_add(think.max(0));
-            if self.paths.is_empty() {
-                self.attempts(next, then);
-            } else {
-                self.at(then, Event::Sends(next));
-            }
-        }
-        let Ok(parent) = u32::try_from(self.net.visits.parent[i]) else {
-            return;
-        };
-        if self.waits_for[parent as usize] == visit {
-            self.waits_for[parent as usize] = NOBODY;
-            self.goes_on(parent, now);
+    pub(super) fn leaves(&mut self, visit: u32, now: i64) {
+        self.out.departure[visit as usize] = now;
+        if !self.back[visit as usize] {
+            self.comes_back(visit, now);
         }
     }
 

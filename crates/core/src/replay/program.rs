@@ -17,9 +17,16 @@ pub struct Visits {
     /// When its caller had finished its work before this call; from then until `sent` it waited for
     /// a connection.
     pub ready: Vec<i64>,
+    /// How long after `sent` its caller stopped waiting for it (`i64::MAX`: it waited until the end).
+    pub gives_up: Vec<i64>,
 }
 
 impl Visits {
+    /// When its caller went on: with the answer, or without it.
+    pub fn back(&self, visit: usize) -> i64 {
+        self.departure[visit].min(self.sent[visit].saturating_add(self.gives_up[visit]))
+    }
+
     pub fn len(&self) -> usize {
         self.server.len()
     }
@@ -51,6 +58,7 @@ impl Visits {
             &self.start,
             &self.departure,
             &self.ready,
+            &self.gives_up,
         ];
         times.iter().all(|column| column.len() as i64 == n)
             && self.group.len() as i64 == n
@@ -161,10 +169,7 @@ impl Program {
     ) {
         moments.clear();
         for &child in children {
-            let (sent, back) = (
-                visits.sent[child as usize],
-                visits.departure[child as usize],
-            );
+            let (sent, back) = (visits.sent[child as usize], visits.back(child as usize));
             moments.push((sent.max(visits.start[visit]), false, child));
             moments.push((back.max(sent).max(visits.start[visit]), true, child));
         }
@@ -251,6 +256,7 @@ mod tests {
             departure: vec![9, 4, 7, 90, 90, 90],
             group: vec![0, 1, 1, 0, 1, 1],
             ready: vec![0, 2, 5, 1, 8, 3],
+            gives_up: vec![i64::MAX; 6],
         };
         let program = Program::like(&visits, &[-1, -1, -1, 0, 1, 2]);
         let steps = |visit: usize| {

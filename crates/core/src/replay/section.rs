@@ -80,6 +80,7 @@ impl Visits {
             departure: only(&self.departure, rows),
             group: only(&self.group, rows),
             ready: only(&self.ready, rows),
+            gives_up: only(&self.gives_up, rows),
         }
     }
 }

@@ -18,6 +18,7 @@ pub(super) fn visits(times: &[(i64, i64)]) -> Visits {
         departure: column(|t| t.1),
         group: vec![0; times.len()],
         ready: column(|t| t.0),
+        gives_up: vec![NEVER; times.len()],
     }
 }
 
@@ -29,8 +30,8 @@ pub(super) struct System {
     visits: Visits,
     limits: Vec<Limits>,
     pub(super) may_drop: Vec<bool>,
-    follows: Vec<i64>,
-    repeats: Vec<i64>,
+    pub(super) follows: Vec<i64>,
+    pub(super) repeats: Vec<i64>,
     pub(super) pool: Vec<u32>,
     pub(super) pools: Vec<u32>,
     held: Vec<u32>,

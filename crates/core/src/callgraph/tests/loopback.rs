@@ -233,3 +233,18 @@ fn a_server_that_is_called_once_is_no_caller() {
     assert_eq!(edges(&report), [("app", "db")]);
     assert_eq!(report.requests, 2000);
 }
+
+#[test]
+fn a_few_long_visits_that_cover_nearly_all_the_time_call_nobody() {
+    let names = placed(&[("app", LOOPBACK), ("console", LOOPBACK)], &HOSTS);
+    let requests = (0..60).map(|n| {
+        let begin = SECOND + n * 100 * MS + n * 7919 * 1000 % (20 * MS);
+        (0, LOOPBACK, begin, begin + 10 * MS)
+    });
+    let console = [(0, 950), (950, 4000), (4000, 7500)];
+    let console = console.map(|(begin, end)| (1, LOOPBACK, begin * MS, end * MS));
+    let (linked, report) = link(departing(requests.chain(console)), &names);
+    assert!(!edges(&report).contains(&("console", "app")));
+    let requests = linked.iter().filter(|visit| visit.server == 0);
+    assert!(requests.clone().all(|visit| visit.request != NO_ID) && requests.count() == 60);
+}

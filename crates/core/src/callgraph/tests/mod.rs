@@ -3,6 +3,7 @@
 mod chain_of_tiers;
 mod loopback;
 mod own_connections;
+mod repeated;
 
 use super::report::Report;
 use super::CallGraph;

@@ -27,6 +27,11 @@ pub fn period_ns(text: &[u8]) -> Option<u64> {
     Some(us.saturating_mul(1000))
 }
 
+/// Whether `cpu.cfs_quota_us` (version 1: -1 is none) or `cpu.max` (version 2: `max` is none) limits a group.
+pub fn has_quota(text: &[u8]) -> bool {
+    words(text).next().and_then(number).is_some()
+}
+
 /// CPU time used, from `cpu.stat` of version 2; version 1 has a separate file.
 pub fn used_ns(cpu_stat: &[u8]) -> Option<u64> {
     value(cpu_stat, b"usage_usec").map(|us| us.saturating_mul(1000))

@@ -127,9 +127,10 @@ impl Cgroup {
         }
     }
 
-    /// How long its quota held it back.
+    /// How long a quota held it back: its own, or else that of the nearest group around it that has one.
     pub fn throttled(&self, place: u32) -> io::Result<Option<ThrottledProbe>> {
-        let file = self.stat_with(|text| cgroup::throttled(text).is_some())?;
+        let own = self.stat_with(|text| cgroup::throttled(text).is_some())?;
+        let file = own.map(|own| limited(&own).unwrap_or(own));
         file.map(|file| ThrottledProbe::open(place, &file))
             .transpose()
     }
@@ -144,6 +145,18 @@ impl Cgroup {
         }
         Ok(None)
     }
+}
+
+/// The `cpu.stat` of the nearest group that has a quota: that of this file, or one around it.
+fn limited(cpu_stat: &Path) -> Option<PathBuf> {
+    let around = cpu_stat.ancestors().skip(1);
+    let mut around = around.take_while(|group| group.join("cpu.stat").is_file());
+    let has_quota = |group: &&Path| {
+        let files = ["cpu.cfs_quota_us", "cpu.max"].map(|name| group.join(name));
+        let mut texts = files.iter().filter_map(|file| std::fs::read(file).ok());
+        texts.any(|text| cgroup::has_quota(&text))
+    };
+    Some(around.find(has_quota)?.join("cpu.stat"))
 }
 
 /// The path, below the hierarchies, of the cgroup in a `/proc/PID/cgroup` that accounts for CPU
@@ -285,6 +298,23 @@ mod tests {
         );
         assert_eq!(cpu_group("3:cpu:/\n0::/user.slice\n"), None);
         assert_eq!(cpu_group("1:name=systemd:/init.scope\nodd\n"), None);
+    }
+
+    #[test]
+    fn a_group_without_a_quota_has_that_of_the_group_around_it() {
+        let root = std::env::temp_dir().join(format!("tailrace-{}-quota", std::process::id()));
+        let group = root.join("pod/app");
+        std::fs::create_dir_all(&group).unwrap();
+        for (folder, quota) in [(&root, "-1"), (&root.join("pod"), "20000"), (&group, "-1")] {
+            std::fs::write(folder.join("cpu.cfs_quota_us"), quota).unwrap();
+            std::fs::write(folder.join("cpu.stat"), "throttled_time 0\n").unwrap();
+        }
+        let stat = |folder: &Path| limited(&folder.join("cpu.stat"));
+        assert_eq!(stat(&group), Some(root.join("pod/cpu.stat")));
+        assert_eq!(stat(&root), None);
+        std::fs::write(group.join("cpu.max"), "50000 100000\n").unwrap();
+        assert_eq!(stat(&group), Some(group.join("cpu.stat")));
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -80,6 +80,13 @@ impl Group {
         let span = Span { end, ns };
         let states = self.states;
         into.say(place, "tasks_stopped", span, f64::from(states.stopped));
+        into.say(
+            place,
+            "tasks_file_locked",
+            span,
+            f64::from(states.file_locked),
+        );
+        into.say(place, "tasks_pipe_full", span, f64::from(states.pipe_full));
         into.say(place, "major_faults", span, states.major_faults as f64);
         into.say(place, "processes", span, f64::from(self.processes));
         into.say(place, "processes_ended", span, f64::from(self.ended));

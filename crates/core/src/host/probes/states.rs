@@ -2,7 +2,7 @@
 //!
 //! A server that answers nothing and uses no CPU is stopped, waits for a CPU, waits for a disk or
 //! for memory, or sleeps until somebody else lets it go on. Only the states of its threads tell
-//! these apart.
+//! these apart, and the function of the kernel in which its first thread waits (`/proc/PID/wchan`).
 
 use std::io::Read;
 use std::path::Path;
@@ -13,6 +13,14 @@ use crate::host::sys;
 /// The most threads of a process that are read: reading one takes about five microseconds, and a
 /// round must take less than one millisecond.
 const THREADS: usize = 32;
+/// A thread of a frozen control group (`docker pause`) of version 2 waits in one of these.
+const FROZEN: [&str; 2] = ["do_freezer_trap", "get_signal"];
+/// Where version 1 has the state of such groups. A thread that slept there keeps its place in the kernel.
+const FREEZER: &str = "/sys/fs/cgroup/freezer";
+/// A thread waits for a lock on a file in a function with one of these in its name (flock(2), fcntl(2)).
+const FILE_LOCK: [&str; 3] = ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"];
+/// A thread writes to a pipe that is full, because nobody reads it.
+const PIPE: [&str; 2] = ["pipe_write", "pipe_wait_writable"];
 
 /// So many threads are in each state that is no sleep, and what they have waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +29,11 @@ pub struct States {
     pub runnable: u32,
     /// They wait in the kernel and cannot be interrupted: for a disk or for memory.
     pub blocked: u32,
-    /// By a signal or by a debugger, which stop all threads of a process.
+    /// By a signal, by a debugger or with a frozen control group, which stop all threads of a process.
     pub stopped: u32,
+    /// Of the first threads of processes: those that wait for a lock on a file, and those that write to a full pipe.
+    pub file_locked: u32,
+    pub pipe_full: u32,
     /// Threads that were not read, because their process has too many.
     pub unread: u32,
     /// How often all of its threads have waited for a page that was read from a disk.
@@ -36,6 +47,8 @@ impl States {
         self.runnable += other.runnable;
         self.blocked += other.blocked;
         self.stopped += other.stopped;
+        self.file_locked += other.file_locked;
+        self.pipe_full += other.pipe_full;
         self.unread += other.unread;
         self.major_faults += other.major_faults;
         self.children_ns += other.children_ns;
@@ -55,11 +68,25 @@ impl States {
 pub fn of(proc: &Path, pid: i32) -> Option<States> {
     let folder = proc.join(pid.to_string());
     let told = stat(&folder)?;
+    let waits = match told.state {
+        b'S' | b'D' => std::fs::read_to_string(folder.join("wchan")).unwrap_or_default(),
+        _ => String::new(),
+    };
     let mut found = States {
         major_faults: told.major_faults,
         children_ns: sys::ticks_ns(told.children_ticks),
         ..States::default()
     };
+    if !waits.is_empty() {
+        let waits_in = |names: &[&str]| names.iter().any(|name| waits.contains(name));
+        let frozen = FROZEN.contains(&waits.as_str());
+        if frozen || told.state == b'D' && is_frozen(&folder, Path::new(FREEZER)) {
+            found.stopped = u32::try_from(told.threads.max(1)).unwrap_or(u32::MAX);
+            return Some(found);
+        }
+        found.file_locked = u32::from(waits_in(&FILE_LOCK));
+        found.pipe_full = u32::from(waits_in(&PIPE));
+    }
     if told.threads <= 1 || told.threads > THREADS {
         found.count(told.state);
         found.unread = u32::try_from(told.threads.saturating_sub(1)).unwrap_or(u32::MAX);
@@ -70,6 +97,19 @@ pub fn of(proc: &Path, pid: i32) -> Option<States> {
         found.count(task.state);
     }
     Some(found)
+}
+
+/// Whether the freezer of version 1 holds a process.
+fn is_frozen(folder: &Path, freezer: &Path) -> bool {
+    let text = std::fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
+    let mut groups = text.lines().filter_map(|line| {
+        let (list, name) = line.split_once(':')?.1.split_once(':')?;
+        (list == "freezer").then(|| name.trim_start_matches('/'))
+    });
+    let state = groups
+        .next()
+        .map(|name| freezer.join(name).join("freezer.state"));
+    state.is_some_and(|file| std::fs::read(file).is_ok_and(|text| text.starts_with(b"FR")))
 }
 
 struct Stat {
@@ -139,6 +179,31 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let found = of(Path::new("/proc"), own).unwrap();
         assert!(found.runnable >= 1 || found.unread > 0, "{found:?}");
+    }
+
+    #[test]
+    fn a_frozen_process_is_stopped_and_others_wait_for_a_file_or_a_pipe() {
+        let root = std::env::temp_dir().join(format!("tailrace-waits-{}", std::process::id()));
+        let (own, freezer) = (root.join("7"), root.join("freezer/pod"));
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::create_dir_all(&freezer).unwrap();
+        let fields = "1 7 7 0 -1 4194304 9 0 3 0 5 5 0 0 20 0 1 0 1";
+        let found = |state: char, waits: &str| {
+            std::fs::write(own.join("stat"), format!("7 (a) {state} {fields}")).unwrap();
+            std::fs::write(own.join("wchan"), waits).unwrap();
+            let found = of(&root, 7).unwrap();
+            (found.stopped, found.file_locked, found.pipe_full)
+        };
+        assert_eq!(found('S', "ep_poll"), (0, 0, 0));
+        assert_eq!(found('S', "locks_lock_inode_wait"), (0, 1, 0));
+        assert_eq!(found('S', "anon_pipe_write"), (0, 0, 1));
+        assert_eq!(found('S', "do_freezer_trap"), (1, 0, 0));
+        std::fs::write(own.join("cgroup"), "4:freezer:/pod\n0::/\n").unwrap();
+        for (state, frozen) in [("FROZEN\n", true), ("THAWED\n", false)] {
+            std::fs::write(freezer.join("freezer.state"), state).unwrap();
+            assert_eq!(is_frozen(&own, &root.join("freezer")), frozen);
+        }
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! Calls that their caller gave up and made again, and calls that are rare.
+
+use super::*;
+
+/// A request every 100 ms, and then ten requests 20 ms apart whose call is given up twice, after half a second each, and
+/// made again after 50 ms. Returns the visits, and the request's visit of each call.
+fn given_up_twice() -> Vec<Visit> {
+    let usual = (0..60).map(|n| (n * 100 * MS, false));
+    let stalled = (0..10).map(|n| (6 * SECOND + n * 20 * MS, true));
+    let stays = usual.chain(stalled).flat_map(|(begin, stalled)| {
+        let calls: &[(i64, i64)] = match stalled {
+            true => &[(2, 502), (552, 1052), (1102, 1110)],
+            false => &[(2, 8)],
+        };
+        let last = calls.last().map_or(0, |call| call.1);
+        let calls = calls
+            .iter()
+            .map(move |&(sent, end)| (1, 0, begin + sent * MS, begin + end * MS));
+        calls.chain([(0, 1, begin, begin + (last + 2) * MS)])
+    });
+    let mut visits = departing(stays);
+    for visit in &mut visits {
+        let gave_up = visit.server == 1 && visit.departure - visit.sent == 500 * MS;
+        visit.status = u32::from(gave_up);
+    }
+    visits
+}
+
+#[test]
+fn a_visit_owns_all_attempts_at_a_call() {
+    let mut names = named(&[("app", 0), ("db", 2)]);
+    names.statuses.push("abandoned".to_string());
+    let (linked, report) = link(given_up_twice(), &names);
+    assert_eq!(report.requests, 70);
+    let calls = linked.iter().filter(|visit| visit.server == 1);
+    let alone = calls.clone().filter(|call| call.parent == NO_ID).count();
+    assert_eq!((calls.count(), alone), (90, 0));
+    let made_three = linked
+        .iter()
+        .filter(|visit| visit.server == 0)
+        .filter(|request| {
+            let its = linked.iter().filter(|call| call.parent == request.visit);
+            its.count() == 3
+        });
+    assert_eq!(made_three.count(), 10);
+}
+
+/// Once a second, a visit lacks what it usually finds elsewhere, and calls a database for half a second; others come
+/// meanwhile.
+#[test]
+fn a_call_that_visits_make_seldom_has_an_owner() {
+    let names = named(&[("app", 0), ("db", 2)]);
+    let stays = (0..6000).flat_map(|n| {
+        let begin = n * 10 * MS;
+        let misses = n % 100 == 50;
+        let end = begin + if misses { 505 * MS } else { 4 * MS };
+        let call = misses.then_some((1, 0, begin + 2 * MS, end - 2 * MS));
+        call.into_iter().chain([(0, 1, begin, end)])
+    });
+    let (linked, report) = link(departing(stays), &names);
+    assert_eq!(report.requests, 6000);
+    let calls = linked.iter().filter(|visit| visit.server == 1);
+    let of_its_own = calls.clone().filter(|call| {
+        let parent = linked.iter().find(|visit| visit.visit == call.parent);
+        parent.is_some_and(|parent| parent.departure - parent.arrival > 500 * MS)
+    });
+    assert_eq!(calls.clone().count(), 60);
+    assert!(of_its_own.count() >= 58);
+}
