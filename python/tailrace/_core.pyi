@@ -507,6 +507,7 @@ class Section:
         spare: object | None = None,
         most: object | None = None,
         apart: object | None = None,
+        attempts: object | None = None,
     ) -> None:
         """Run at these capacities (by server and step), with roots sent at `sent` (int64). `choosing` is how each
         choice is made: "recorded", "turns" (candidates take turns), or by the policy of this name. `late` and `pause`

@@ -74,7 +74,7 @@ def test_no_request_is_very_slow_without_the_packets_that_were_lost_on_the_way(n
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("stopped", "a signal or a debugger stopped gunicorn"),
+        ("stopped", "a signal, a debugger or a frozen control group stopped gunicorn"),
         ("origin-stopped", "origin neither answered nor used its CPU, as if it was stopped or all its workers waited"),
     ],
 )

@@ -24,7 +24,9 @@ def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool, or
     work = (end - begin).astype(float)
     orphans = np.full(len(drawn), orphan)
     rows = np.arange(len(drawn))
-    here = places._Here(rows, begin, begin, end, work, work, name, labels, orphans, flag, ~flag, known)
+    here = places._Here(
+        rows, begin, begin, end, work, work, name, labels, orphans, flag, ~flag, np.zeros(len(drawn), dtype=bool), known
+    )
     heavy = places._heavy(here)
     assert not (heavy & ~here.is_long).any(), "a short visit did not take long"
     if heavy.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 
 from ledgers import shares
 from plans import made
+from systems import Memory
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
@@ -87,6 +89,31 @@ def test_clients_that_had_to_wait_are_no_burst(
     tmp_path: Path, users: dict[str, Any], compute: str, stalls: tuple[dict[str, Any], ...]
 ) -> None:
     assert beyond(tmp_path / "run", users, compute=compute, stalls=stalls) == 0
+
+
+def test_a_load_that_stays_the_same_while_its_connections_wait_is_no_burst(tmp_path: Path) -> None:
+    """Clients take a free connection for each request, and open another one if all of them wait."""
+    load = {"kind": "poisson", "rate": 150, "interaction": "page"}
+    _simulated(tmp_path / "run", {"users": load}, stalls=(STALL,))
+    run = Dataset.open(tmp_path / "run")
+    requests = run.requests().collect().sort("sent")
+    free: list[tuple[int, int]] = []
+    connections = []
+    for sent, end in requests.select("sent", "end").rows():
+        took = heapq.heappop(free)[1] if free and free[0][0] <= sent else len(connections)
+        connections.append(took)
+        heapq.heappush(free, (end, took))
+    pooled = requests.with_columns(client=pl.Series(connections, dtype=pl.UInt32))
+    read = {"visits": run.visits(), "samples": run.samples()}
+    memory = Memory(run.topology, {"requests": pooled} | {name: table.collect() for name, table in read.items()})
+    view = tables.look(memory, 50_000_000)
+    slow = vlrt.find(view, None)
+    recorded = record(view, slow)
+    assert recorded is not None
+    assert (recorded.follows >= 0).mean() > 0.2
+    calm = recorded.steps.covered(slow.calm) > 0.5
+    none = np.empty(0, dtype=np.int64)
+    assert len(bursts.beyond(recorded, calm, none, view.topology).requests) == 0
 
 
 def test_repeated_requests_do_not_hide_that_more_came_for_a_time(tmp_path: Path) -> None:

@@ -227,6 +227,9 @@ def called(sent: list[int], departure: list[int]) -> recorded.Recorded:
         failed=np.zeros(2 * n, dtype=bool),
         taken=np.full(2 * n, recorded.NEVER),
         like=none,
+        gives_up=np.full(2 * n, recorded.NEVER),
+        again=flags,
+        locked=flags.astype(bool),
     )
 
 

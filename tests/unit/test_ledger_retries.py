@@ -20,7 +20,7 @@ from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.score import without
 
 Table = dict[str, Any]
-REPEATED = "the requests that clients sent again"
+REPEATED = "the requests that were sent again"
 
 
 def stopped(compute: str, **clients: object) -> Table:
@@ -68,7 +68,7 @@ def test_what_keeps_up_an_overload_is_reported_beside_what_began_it(table: Table
     said = sentence_of(found)
     assert said.startswith("Without the stop of app")
     assert f"without {REPEATED}, which made it worse, " in said
-    assert "It was worse because clients sent requests again that were slow" in " ".join(found.answer)
+    assert "It was worse because requests that were slow were sent again" in " ".join(found.answer)
     patient = {name: value for name, value in table["workloads"]["users"].items() if name not in ("retries", "hedge")}
     fewer = diagnose(made(table | {"workloads": {"users": patient}}, tmp_path / "without"))
     assert fewer.vlrt <= (1.0 - least) * found.vlrt, "the simulation without them says the same"
@@ -81,7 +81,7 @@ def test_an_overload_that_only_hedges_make_is_theirs(tmp_path: Path) -> None:
     found = diagnose(made(table, tmp_path / "run"))
     assert {row.cause for row in found.summary} == {"retries"}
     assert found.vlrt > 1000
-    assert "clients sent requests again that were slow, which kept app overloaded" in " ".join(found.answer)
+    assert "requests that were slow were sent again, which kept app overloaded" in " ".join(found.answer)
     alone = table["workloads"]["users"] | {"hedge": "0 ns"}
     assert diagnose(made(table | {"workloads": {"users": alone}}, tmp_path / "without")).vlrt == 0
 
@@ -144,7 +144,7 @@ def test_without_retries_clients_still_send_after_the_answer(tmp_path: Path) -> 
     class Spy:
         def run(self, *columns: Any) -> None:
             columns[3][:] = columns[4][:] = columns[1]
-            seen_by.append(columns[-1].copy())
+            seen_by.append(columns[-2].copy())
 
     trial._section = Spy()  # type: ignore[assignment]
     assert len(account.repeated.visits) > 10

@@ -60,6 +60,7 @@ def waits(calls: list[tuple[int, float, float, float]], size: tuple[int, ...], b
         "arrival": np.concatenate((start, sent)),
         "start": np.concatenate((start, sent)),
         "departure": np.concatenate((answered, answered)),
+        "back": np.concatenate((answered, answered)),
     }
     recorded = SimpleNamespace(
         parent=np.concatenate((np.full(count, -1), np.arange(count))),

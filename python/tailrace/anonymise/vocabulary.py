@@ -35,6 +35,8 @@ KINDS = frozenset(
         "safepoint",
         "idle_client",
         "silent_client",
+        "late_answer",
+        "repeated_answer",
         "silent_server",
         "surge",
         "trace",

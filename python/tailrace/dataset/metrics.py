@@ -36,6 +36,8 @@ METRICS = SHARES | {
     "run_queue",
     "syn_retransmits",
     "tasks_blocked",
+    "tasks_file_locked",
+    "tasks_pipe_full",
     "tasks_runnable",
     "tasks_stopped",
     "workers_busy",

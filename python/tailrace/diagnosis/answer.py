@@ -38,6 +38,12 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
             f"None of the {count(diagnosis.requests, 'request')} took {duration(diagnosis.threshold_ns)} or longer: "
             "there are no very long response times to explain."
         )
+        if unanswered.waited_long(diagnosis):
+            none = (
+                f"None of the {count(diagnosis.requests, 'request')} that ended took "
+                f"{duration(diagnosis.threshold_ns)} or longer, but others had waited for longer when the recording "
+                "ended. A recording that lasts until they are answered would show why."
+            )
         open_ = (f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown)
         return tuple(filter(None, (none, unanswered.sentence(diagnosis), *open_)))[:SENTENCES_MAX]
     main = max(diagnosis.summary, key=lambda row: row.vlrt)
@@ -163,7 +169,10 @@ def _evidence(winner: CauseEvidence, episodes: list[Episode]) -> str:
         keys = ("arrivals_per_s", "arrivals_calm_per_s", "throughput_per_s")
         rates = ([figure(episode, 3, key) for key in keys] for episode in episodes)
         came, usual, done = next((map(rate, one) for one in rates if one[0] > APART * one[1]), ("", "", ""))
-        return f" ({came} came instead of {usual}, and {done} were answered)" if came else ""
+        if came:
+            return f" ({came} came instead of {usual}, and {done} were answered)"
+        which = winner.numbers.get("requests_of_burst")
+        return f" ({which})" if which else ""
     took, lacked = (int(winner.numbers.get(key) or 0) for key in ("taken_ns", "lacked_ns"))
     if took * 2 < lacked or not took:
         return ""

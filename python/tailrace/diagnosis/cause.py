@@ -246,11 +246,11 @@ def _charged(view: View, one: Share, origin: str, verdict: Replayed) -> CauseEvi
     )
     took, lacked, begin, end = verdict.extract.took(one.cause, server, ACTS)
     sentence = f"{without} {one.which}." if one.which else without
-    numbers: dict[str, Number] = {}
+    numbers: dict[str, Number] = {"requests_of_burst": one.which} if one.which else {}
     coverage = took / lacked if took and lacked else None
     if coverage is not None:
         sentence = f"{without} It took {share(coverage)} of the capacity that {server} lacked."
-        numbers = {"taken_ns": took, "lacked_ns": lacked}
+        numbers |= {"taken_ns": took, "lacked_ns": lacked}
     if one.cause == freeze.CAUSE and begin is not None and end is not None and freeze.is_seen(view, server, begin, end):
         numbers["threads_stopped"] = True
     place, part_of_all = one.place or one.server, one.vlrt / verdict.recorded

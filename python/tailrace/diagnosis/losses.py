@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import unheard
+from tailrace.diagnosis import answers, unheard
 from tailrace.diagnosis.constants import ALIKE, MOSTLY
 from tailrace.diagnosis.spans import overlap, union
 from tailrace.diagnosis.view import View
@@ -114,7 +114,7 @@ def _by_server(rows: pl.DataFrame, which: NDArray[np.bool_]) -> dict[str, NDArra
 def _repeated(view: View, server: str, begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how much of each of these times passed while data sent to a server, or its SYN-ACK, was lost and not yet
     sent again. Other connections lose packets, too, so the result is an upper limit."""
-    told = [when for place, when in view.events_of("data_drop") if view.means(place, server)]
+    told = [when for place, when in view.events_of("data_drop", answers.REPEATED) if view.means(place, server)]
     if not told:
         return end - begin
     return overlap(union(told), begin, end)

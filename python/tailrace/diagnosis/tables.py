@@ -11,6 +11,7 @@ import polars as pl
 from tailrace.dataset import INFERRED, SEEN, Connections, Input
 from tailrace.dataset.apart import When, apart
 from tailrace.dataset.traces import KIND as TRACE
+from tailrace.diagnosis import answers
 from tailrace.diagnosis.clock import Clock, clock_of
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import Series, within_cores
@@ -37,9 +38,10 @@ class Tables(Protocol):
 
 
 def look(tables: Tables, window_ns: int) -> View:
+    tables = answers.arrived(tables)
     requests = _requests(tables)
     visits = _inside_from(tables.visits())
-    stays, calls, callers = _visits(visits, tables.topology)
+    stays, calls, callers = _visits(visits, _late(tables), tables.topology)
     of_calls = [each for callees in calls.values() for each in callees.values()]
     whole = Stays.of(requests["sent"].to_numpy(), requests["end"].to_numpy())
     clock = clock_of([whole, *stays.values(), *of_calls])
@@ -126,14 +128,27 @@ def _lossy(visits: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
+def _late(tables: Tables) -> pl.DataFrame:
+    of_late = tables.events().filter(pl.col("kind").cast(pl.String) == LATE)
+    return until(of_late.select(server="place", departure="begin", until="end").collect())
+
+
+def until(late: pl.DataFrame) -> pl.DataFrame:
+    """Return until when each server worked for visits that were given up. The visits left, for their callers, at
+    `departure`."""
+    found = late.with_columns(pl.col("server").cast(pl.Categorical)).group_by("server", "departure")
+    return found.agg(pl.col("until").max())
+
+
 def _visits(
-    visits: pl.LazyFrame, topology: Topology
+    visits: pl.LazyFrame, late: pl.DataFrame, topology: Topology
 ) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], dict[str, str]]:
     columns = pl.col("server", "caller").cast(pl.Categorical), pl.col("sent", "arrival", "departure")
     inside = visits.select(*columns).collect()
+    left = inside.join(late, on=("server", "departure"), how="left", maintain_order="left") if len(late) else inside
     stays = {
-        server: Stays.of(rows["arrival"].to_numpy(), rows["departure"].to_numpy())
-        for (server,), rows in inside.partition_by("server", as_dict=True).items()
+        server: Stays.of(rows["arrival"].to_numpy(), rows["left"].to_numpy())
+        for (server,), rows in left.with_columns(left=_left(left)).partition_by("server", as_dict=True).items()
     }
     callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), topology, stays)
     names = {"caller": pl.Categorical, "name": pl.String}
@@ -143,6 +158,10 @@ def _visits(
     for (name, server), rows in by_servers.partition_by("name", "server", as_dict=True).items():
         calls.setdefault(name, {})[server] = Stays.of(rows["sent"].to_numpy(), rows["departure"].to_numpy())
     return stays, calls, callers
+
+
+def _left(visits: pl.DataFrame) -> pl.Expr:
+    return pl.coalesce("until", "departure") if "until" in visits.columns else pl.col("departure")
 
 
 def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:
@@ -202,9 +221,10 @@ SILENT = "silent_client"
 KEPT = "idle_client"
 UNHEARD = "silent_server"
 LOST = "drop"
-EACH = (SILENT, KEPT, UNHEARD, LOST)
-"""At the same time, several clients of a server may be silent, keep a connection, wait for the server to speak, or lose
-a packet. Each of them counts."""
+LATE = "late_answer"
+EACH = (SILENT, KEPT, UNHEARD, LOST, LATE)
+"""At the same time, several clients of a server may be silent, keep a connection, wait for the server to speak, lose a
+packet, or have given up. Each of them counts."""
 
 
 def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:

@@ -46,6 +46,12 @@ def find(view: View) -> tuple[Unanswered, ...]:
     return tuple(sorted(found, key=lambda one: (-one.requests, one.server, one.how)))
 
 
+def waited_long(diagnosis: Diagnosis) -> bool:
+    """Return whether requests without an end had waited for as long as a very slow one when the recording ended."""
+    unfinished = (one for one in diagnosis.unanswered if one.how in UNFINISHED)
+    return any((one.longest_ns or 0) >= diagnosis.threshold_ns for one in unfinished)
+
+
 def sentence(diagnosis: Diagnosis) -> str:
     """Return the number of unanswered requests, how they ended, and where. The text is empty where all were
     answered."""

@@ -48,7 +48,7 @@ def arrivals(
         }
     )
     if whole:
-        answered = (recorded.steps.lengthened(recorded.departure[roots]) - view.begin) / SECOND
+        answered = (recorded.steps.lengthened(recorded.back[roots]) - view.begin) / SECOND
         sent = table["time"].to_numpy()
         order = np.argsort(sent, kind="stable")
         table = continued(table[order], answered[order], float(sent.max(initial=0.0)))

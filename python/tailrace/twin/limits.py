@@ -254,7 +254,7 @@ class Limits:
         and never exceeded it."""
         recorded = self.account.recorded
         rows = calls(recorded, caller, callees)
-        return Stays.of(recorded.sent[rows], recorded.departure[rows]).longest
+        return Stays.of(recorded.sent[rows], recorded.back[rows]).longest
 
     def _lost(self, callers: tuple[str, ...], callees: tuple[str, ...]) -> bool:
         named = pl.col("caller").is_in(list(callers)) & pl.col("server").is_in(list(callees))

@@ -43,7 +43,7 @@ def overlaps(recorded: Recorded, stands: Times, orders: Mapping[int, list[int]])
             "kind": stands[recorded.parent[order]],
             "call": stands[order],
             "sent": recorded.sent[order],
-            "back": recorded.departure[order],
+            "back": recorded.back[order],
         }
     )
     found: dict[int, set[tuple[int, int]]] = {}

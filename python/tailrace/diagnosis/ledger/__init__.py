@@ -7,6 +7,7 @@ nearby     the time around the very slow requests that is looked at
 recorded   the visits around the very slow requests, as columns that the engine replays
 orphans    parents for calls without one
 lent       the usual work, for requests that a server never heard of
+given_up   visits that their callers gave up, and until when their servers worked on them
 silences   clients that had a connection, sent no whole request, and held a worker
 workers    how many workers a server has, and when one took each visit
 limits     what servers and pools allow
@@ -16,7 +17,7 @@ losses     what each cause took of a server's capacity, by samples and events: o
 places     visits that take long by themselves, and how many places they held
 bursts     requests beyond the usual number
 systems    servers that share no request
-retries    requests that clients sent again
+retries    requests and calls that were sent again
 delays     visits that were held up without a loss of capacity
 waits      visits that waited for a connection, and needed nothing from the server meanwhile
 unsent     visits that waited for a connection, and gave up

@@ -44,7 +44,7 @@ def decide(seen: Seen, removable: Removable, owner: NDArray[np.int64], counts: l
 
 def _starves(seen: Seen, removable: Removable, servers: list[int]) -> None:
     recorded, replay = removable.account.recorded, removable.account.replay
-    slow = recorded.asked & (recorded.departure - recorded.sent >= seen.slow.threshold_ns)
+    slow = recorded.asked & (recorded.back - recorded.sent >= seen.slow.threshold_ns)
 
     def apart() -> int:
         return int((removable.whole().slow(frozenset()) != slow).sum())

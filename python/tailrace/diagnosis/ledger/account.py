@@ -69,6 +69,7 @@ class Account:
     workers: Numbers
     """It holds the number of workers or places of each server, or 0 where it is not known."""
     repeated: retries.Repeated
+    repeated_calls: retries.Repeated
     pauses: tuple[delays.Delays, ...] = ()
     """These visits wait inside for something that is not the server. No line removes that."""
     taken: dict[Line, Shares] = field(default_factory=dict)
@@ -133,11 +134,11 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)
     for server, one in blocking.items():
         known[recorded.number[server]] = one.places
-    again = retries.repeated(seen.view, recorded)
-    replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, again)
+    again = retries.repeated(seen.view, recorded), retries.calls(recorded)
+    replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, *again)
     calm = seen.calm.astype(np.uint8)
     replay.serve_as_used(utilisation.of(seen), calm)
-    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, again, pauses)
+    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, *again, pauses)
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]
@@ -154,7 +155,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
 def remeasured(seen: Seen, account: Account, recorded: Recorded) -> Account:
     """Return the account with other starts of its visits, at the same capacities. Event loops stay event loops."""
     measured = delays.after_pauses(recorded, account.pauses)
-    replay = _replay(seen, measured, account.workers, account.routes, account.repeated)
+    replay = _replay(seen, measured, account.workers, account.routes, account.repeated, account.repeated_calls)
     replay.serve_as(account.replay)
     replay.measure(account.capacity)
     return replace(account, recorded=recorded, replay=replay)
@@ -187,7 +188,7 @@ def _lost(recorded: Recorded, losses: dict[Line, Loss]) -> dict[str, Shares]:
     return found
 
 
-def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes, again: retries.Repeated) -> Replay:
+def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes, *again: retries.Repeated) -> Replay:
     columns = {
         name: np.ascontiguousarray(getattr(recorded, name))
         for name in (
@@ -202,11 +203,13 @@ def _replay(seen: Seen, recorded: Recorded, known: Numbers, routes: Routes, agai
             "follows",
             "bytes",
             "like",
+            "gives_up",
         )
     }
     pools, choices, waited = routes.pools, routes.choices, routes.waits(recorded)
     repeats, patience = np.full(len(recorded.sent), -1, dtype=np.int64), np.zeros(len(recorded.sent), dtype=np.int64)
-    repeats[again.visits], patience[again.visits] = again.previous, again.patience
+    for one in again:
+        repeats[one.visits], patience[one.visits] = one.previous, one.patience
     columns |= {"repeats": repeats, "patience": patience}
     columns |= {"pool": pools.pool, "ready": waited.ready, "held": waited.held, "choice": choices.choice}
     return Replay(
@@ -420,7 +423,7 @@ def _late(seen: Seen, recorded: Recorded, server: str) -> NDArray[np.bool_]:
     names = Names(recorded.names.labels, recorded.names.number[here])
     known = (since < recorded.departure[here]) & ~places.opens(names)
     here, since = here[known], since[known]
-    late = lock.late(recorded, here, since)
+    late = recorded.late(here, since)
     times = np.stack([since, recorded.departure[here]], axis=1)[late]
     edges = recorded.steps.edges
     return np.asarray((overlap(spans(times), edges[:-1], edges[1:]) > 0) & ~lock.no_connection(seen, server))

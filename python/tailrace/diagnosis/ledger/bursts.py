@@ -12,8 +12,8 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import FEW, HARDLY_ANY, MOSTLY, SEVERAL, STEP_NS
-from tailrace.diagnosis.ledger import silences, systems
+from tailrace.diagnosis.constants import FEW, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, STEP_NS
+from tailrace.diagnosis.ledger import places, silences, systems
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.queues import Stays, Times
@@ -61,8 +61,9 @@ class Beyond:
 def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) -> Beyond:
     """Return the visits that are requests of clients beyond the usual number. `calm` says which steps are calm. Visits
     that were `repeated` do not count, because they came only because others were slow. Connections on which a client
-    sent nothing are no requests. Each system has its own usual number: requests for another system do not add to it.
-    Where clients send to several services of a system, each of these has its own usual number, too."""
+    sent nothing are no requests. Neither are logins: a client opens more connections when others are slow. Each system
+    has its own usual number: requests for another system do not add to it. Where clients send to several services of a
+    system, each of these has its own usual number, too."""
     services = np.unique([topology.names_of(name)[-1] for name in recorded.servers], return_inverse=True)[1]
     service = services[recorded.server]
     of_systems = list(_enough(systems.of(recorded), recorded.asked))
@@ -81,7 +82,7 @@ def _enough(number: Times, asked: Mask) -> Iterator[Mask]:
 def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Iterator[tuple[Times, Times]]:
     """Yield such visits of some clients, and their turns. `mine` are the visits of their system, or of the service that
     they send to. Heavy requests get no turn: without the burst they are not sent."""
-    asked = recorded.asked & mine & ~recorded.names.are(silences.NAME)
+    asked = recorded.asked & mine & ~recorded.names.are(silences.NAME) & ~places.opens(recorded.names)
     roots = _others(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
@@ -127,10 +128,11 @@ def _others(visits: Times, repeated: Times) -> Times:
 
 
 def _until(recorded: Recorded, requests: Times) -> Times:
-    """Return until when the clients of these requests waited: until the answer, or until they sent the next one."""
+    """Return until when the clients of these requests waited: until the answer, until they gave up, or until they sent
+    the next one."""
     order = np.lexsort((recorded.sent[requests], recorded.client[requests]))
     sent, client = recorded.sent[requests][order], recorded.client[requests][order]
-    until = recorded.departure[requests].copy()
+    until = recorded.back[requests].copy()
     same = client[1:] == client[:-1]
     until[order[:-1][same]] = np.minimum(until[order[:-1][same]], sent[1:][same])
     return until
@@ -145,7 +147,7 @@ def _loaded(recorded: Recorded, roots: Times) -> int:
 def _heavy(recorded: Recorded, calm: Mask, roots: Times) -> Iterator[Times]:
     """Yield the requests of each interaction that usually takes more than twice as long as the mean, or that never came
     in calm time. A few of them bring as much work as many others."""
-    took = (recorded.departure[roots] - recorded.sent[roots]).astype(np.float64)
+    took = (recorded.back[roots] - recorded.sent[roots]).astype(np.float64)
     in_calm = calm[recorded.steps.at(recorded.sent[roots])]
     groups, size = recorded.names.number[roots], len(recorded.names.labels)
     every = np.bincount(groups, minlength=size)
@@ -167,8 +169,22 @@ def _numbers(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients) ->
         for times in (sent, sent[np.isin(roots, clients.asked)])
     )
     its = calm[:steps]
-    usual = _rate(its, counts - after_pause, np.ones(steps)) + _rate(its, after_pause, clients.pausing) * clients.ready
+    even = np.ones(steps)
+    usual = _rate(its, counts - after_pause, even) + _rate(its, after_pause, clients.pausing) * clients.ready
+    if _opens_more(recorded, calm, roots):
+        usual = np.maximum(usual, _rate(its, counts, even))
     return counts, usual
+
+
+def _opens_more(recorded: Recorded, calm: Mask, roots: Times) -> bool:
+    """Return whether most clients sent their first request when it was not calm, and many more came then than in calm
+    time. A load that is independent of answers takes a free connection, and opens another one while all of them wait:
+    what the waiting connections do not send comes over new ones."""
+    clients, first = np.unique(recorded.client[roots], return_index=True)
+    first = first[clients >= 0]
+    later = ~calm[recorded.steps.at(recorded.sent[roots[first]])]
+    in_calm = (len(first) - later.sum()) / max(calm.sum(), 1)
+    return bool(later.sum() > max(MOSTLY * len(first), QUICK * in_calm * (len(calm) - calm.sum())))
 
 
 def _beyond(sent: Times, counts: Times, usual: Shares, least: int) -> Times:

@@ -131,6 +131,8 @@ def joined(recorded: Recorded, loans: list[Loan]) -> Recorded:
     added |= {"departure": departure}
     added |= {"request": recorded.request[root], "failed": np.zeros(len(like), dtype=bool)}
     added |= {"lost": np.zeros(len(like), dtype=np.uint8), "taken": np.full(len(like), NEVER)}
+    added |= {"gives_up": np.full(len(like), NEVER), "again": np.zeros(len(like), dtype=np.uint8)}
+    added |= {"locked": np.zeros(len(like), dtype=bool)}
     added |= {
         name: getattr(recorded, name)[like]
         for name in ("server", "caller", "group", "may_drop", "client", "follows", "bytes")

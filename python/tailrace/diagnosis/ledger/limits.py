@@ -156,7 +156,7 @@ def _shared(
             if balancer.name not in balancers or len(kinds) < 2 or len({sizes[kind] for kind in kinds}) > 1:
                 continue
             rows = np.concatenate([called[kind] for kind in kinds])
-            if Stays.of(recorded.sent[rows], recorded.departure[rows]).longest == sizes[kinds[0]]:
+            if Stays.of(recorded.sent[rows], recorded.back[rows]).longest == sizes[kinds[0]]:
                 groups.append(kinds)
                 left = [kind for kind in left if kind not in kinds]
         alone += [[kind] for kind in left]

@@ -30,7 +30,7 @@ def joined(recorded: Recorded) -> Recorded:
         place = np.full(len(parent) + 1, -1)
         place[visits] = np.arange(len(visits))
         calls = calls[(parent[calls] < 0) | (place[parent[calls]] >= 0)]
-        times = recorded.arrival[visits], recorded.departure[visits], recorded.sent[calls], recorded.departure[calls]
+        times = recorded.arrival[visits], recorded.departure[visits], recorded.sent[calls], recorded.back[calls]
         found = np.array(rejoined(*map(np.ascontiguousarray, (*times, place[parent[calls]]))), dtype=np.int64)
         parent[calls[found >= 0]] = visits[found[found >= 0]]
     return replace(recorded, parent=parent)

@@ -6,7 +6,8 @@ themselves hold all places, the other visits wait, although the server lost no c
 same. So a visit counts as long by itself only if something other than its length shows it:
 
 passed    Other visits that came after it were served while it was inside. It also did not share a full CPU with so
-          many visits that each of them was slow, and it did not open a connection, which waits to be accepted.
+          many visits that each of them was slow. It did not open a connection, which waits to be accepted, and lost no
+          packet.
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
           is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
 in turn   While others waited, such visits were served one after the other, each for as long as the first, or several
@@ -125,6 +126,8 @@ class _Here:
     """The visit spent this fraction of its time in calls."""
     behind: Mask
     """The visit spent most of its time in a call that took long by itself."""
+    lost: Mask
+    """Packets of the visit were lost, so a part of its time may have passed before the server had them."""
     known: int
     """The server serves this many visits at once; 0 means that the number is not known."""
 
@@ -287,6 +290,7 @@ def _here(
         orphan[rows],
         np.minimum(called[rows] / np.maximum(end - begin, 1), 1.0),
         behind,
+        recorded.lost[rows] > 0,
         known,
     )
 
@@ -311,7 +315,7 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
     of that time. A visit that waits for a connection to a server behind waits for that server, and not by itself."""
     called, longest = np.zeros(len(recorded.server), dtype=np.int64), np.full(len(recorded.server), -1, dtype=np.int64)
     calls = np.flatnonzero(recorded.parent >= 0)
-    took = recorded.departure[calls] - since[calls]
+    took = recorded.back[calls] - since[calls]
     np.add.at(called, recorded.parent[calls], took)
     order = np.argsort(took, kind="stable")
     longest[recorded.parent[calls[order]]] = calls[order]
@@ -324,7 +328,7 @@ def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     if not long.any():
         return long
-    waited = _released(here, long) | here.opens | (here.alone < here.least)
+    waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
     sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long))
@@ -459,8 +463,9 @@ def _named(here: _Here, long: Mask) -> Mask:
     return found
 
 
-def _ranks(here: _Here, mine: Times, others: Mask) -> Times:
-    """Return the rank of one of these visits in each stall in which others waited behind it. It has the first rank if
+def _ranks(here: _Here, mine: Times, others: Mask) -> Shares:
+    """Return the rank of the first of these visits in each stall in which others waited behind them. If several have
+    the first rank, it is divided by their number: those that come together are at the head together. A visit has it if
     every visit that came before it had left by its middle. On an event loop, visits that came before it wait with it
     for the turn that they need after a call, and have the ranks before its own. Another visit had come by then. The
     first of those that came after it left with it or later, or with the first of those that held places beside it.
@@ -480,9 +485,9 @@ def _ranks(here: _Here, mine: Times, others: Mask) -> Times:
     counts &= released - here.begin[mine] >= here.least
     begins, ends = here.begin[mine][counts], here.end[mine][counts]
     stalls = spans(np.column_stack((begins, ends)))
-    found = np.full(len(stalls), len(here.rows))
-    np.minimum.at(found, np.searchsorted(stalls[:, 0], begins, "right") - 1, rank[counts])
-    return found
+    found, stall = np.full(len(stalls), len(here.rows)), np.searchsorted(stalls[:, 0], begins, "right") - 1
+    np.minimum.at(found, stall, rank[counts])
+    return found / np.maximum(np.bincount(stall, rank[counts] == 1, len(stalls)), 1.0)
 
 
 def _first_released(begin: Times, end: Times) -> Times:

@@ -121,7 +121,7 @@ def _agrees(policy: str, servers: list[int], calls: Times, recorded: Recorded, w
     known = (waited.held[calls] == NONE) & (waited.ready[calls] >= sent)
     ready = np.where(known, waited.ready[calls], NEVER)
     # A balancer counts a call until the answer is back.
-    back = recorded.departure[calls] + way_ns(recorded, calls)
+    back = recorded.back[calls] + way_ns(recorded, calls)
     count, agreed, by_chance = agreement(policy, len(servers), chosen, ready, sent, back, recorded.bytes[calls])
     # Two calls within a microsecond are recorded in any order, and the values with which a policy began are unknown.
     return bool(count - agreed <= HARDLY_ANY * (count - by_chance)) if count >= MANY else None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import FEW
-from tailrace.diagnosis.ledger import lent, orphans, silences
+from tailrace.diagnosis.constants import FEW, QUICK
+from tailrace.diagnosis.ledger import given_up, lent, orphans, silences
 from tailrace.diagnosis.ledger.nearby import nearby
 from tailrace.diagnosis.ledger.steps import NEVER, Steps
 from tailrace.diagnosis.ledger.workers import taken, workers
@@ -114,11 +114,23 @@ class Recorded:
     """This is when a worker took the visit, or `NEVER` where that was not recorded. `start` is inferred from it."""
     like: Times
     """This is the visit whose steps this one takes, because its own were not recorded, or -1 (`lent`)."""
+    gives_up: Times
+    """So long after it was sent, its caller gave the visit up, or `NEVER` (`given_up`)."""
+    again: Flags
+    """A caller may send the visit again for this reason (`given_up.AGAIN`, `given_up.AT_ONCE`), or 0."""
+    locked: NDArray[np.bool_]
+    """The status of these visits says that they waited for a lock."""
 
     @property
     def orphan(self) -> NDArray[np.bool_]:
         """Return which visits are calls of a server without a parent."""
         return np.asarray((self.parent < 0) & (self.caller >= 0))
+
+    @cached_property
+    def back(self) -> Times:
+        """Return when the caller of each visit went on: with the answer, or because it gave the visit up."""
+        known = self.gives_up < NEVER
+        return np.where(known, np.minimum(self.departure, self.sent + self.gives_up * known), self.departure)
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -155,13 +167,21 @@ class Recorded:
         after the other, so it is at least 0."""
         called = self.parent >= 0
         in_calls = np.zeros(len(self.parent))
-        np.add.at(in_calls, self.parent[called], (self.departure - self.sent)[called])
+        np.add.at(in_calls, self.parent[called], (self.back - self.sent)[called])
         return np.asarray(np.maximum(self.departure - self.arrival - in_calls.astype(np.int64), 0))
 
     @cached_property
     def usual_own_ns(self) -> Times:
         """Return for each visit the median of this time over the visits of its group."""
         return medians(self.own_ns, self.group)
+
+    def late(self, visits: Times, since: Times) -> NDArray[np.bool_]:
+        """Return which of these visits took much longer than is usual for their kind, from `since` on and without
+        calls. Visits of one name that work for different pages may be of different kinds."""
+        took = self.own_ns[visits] - (since - self.arrival[visits])
+        page = self.names.number[self.root[visits]].astype(np.int64)
+        kind = self.group[visits] * len(self.names.labels) + page
+        return np.asarray(took > QUICK * medians(took, kind))
 
     def roots(self, visits: Times) -> Times:
         """Return the requests of clients that these visits work for."""
@@ -225,7 +245,7 @@ def record(
     rows = _rows(view, stretches)
     if rows.is_empty():
         return None
-    rows = silences.joined(view, stretches, rows)
+    rows = given_up.joined(view, silences.joined(view, stretches, rows))
     servers = view.servers
     number = {name: i for i, name in enumerate(servers)}
     times = {name: steps.shortened(rows[name].to_numpy()) for name in ("sent", "arrival", "departure")}
@@ -254,14 +274,18 @@ def record(
         _may_drop(rows, server),
         rows["lost"].fill_null(0).to_numpy().astype(np.uint8),
         client,
-        _follows(client, times["sent"], times["departure"]),
+        np.full(len(rows), -1, dtype=np.int64),
         SCHEDULES[next(iter((*slow.schedules, *_schedules(view))), "SYN, doubling from 1 s (RFC 6298)")],
         numbers,
         rows["bytes"].to_numpy(),
         rows["failed"].fill_null(False).to_numpy(),
         _taken(rows, steps),
         np.full(len(rows), -1, dtype=np.int64),
+        given_up.gives_up(rows, steps),
+        given_up.may_repeat(rows),
+        given_up.locked(rows),
     )
+    found = replace(found, follows=_follows(client, found.sent, found.back))
     loans = lent.find(view, found, slow.calm)
     return lent.joined(orphans.joined(lent.without_calls(found, loans)), loans)
 
@@ -293,6 +317,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             lost=pl.sum_horizontal(pl.col("drops", "data_drops").cast(pl.UInt32)).clip(upper_bound=255),
             bytes=pl.sum_horizontal("bytes_in", "bytes_out").cast(pl.UInt64),
             failed=pl.col("status") != "ok",
+            **given_up.marked(),
         )
         .collect()
     )
@@ -316,6 +341,9 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             lost=pl.lit(1, pl.UInt32),
             bytes=pl.lit(0, pl.UInt64),
             failed=pl.lit(False),
+            abandoned=pl.lit(False),
+            again=pl.lit(0, pl.UInt8),
+            locked=pl.lit(False),
         )
     )
     return pl.concat([rows, absent]).sort("visit")
@@ -400,13 +428,13 @@ def _clients(view: View, rows: pl.DataFrame) -> Times:
     return found
 
 
-def _follows(client: Times, sent: Times, departure: Times) -> Times:
-    """Return the previous request of the same client, if it was answered before this one was sent. Such a client waits:
-    it sends its next request later if the answer comes later. A client that sends while another request is unanswered
-    does not wait."""
+def _follows(client: Times, sent: Times, back: Times) -> Times:
+    """Return the previous request of the same client, if it was answered or given up before this one was sent. Such a
+    client waits: it sends its next request later if the answer comes later. A client that sends while another request
+    is unanswered does not wait."""
     found = np.full(len(client), -1, dtype=np.int64)
     at = np.flatnonzero(client >= 0)
     at = at[np.lexsort((sent[at], client[at]))]
-    waited = (client[at[1:]] == client[at[:-1]]) & (sent[at[1:]] >= departure[at[:-1]])
+    waited = (client[at[1:]] == client[at[:-1]]) & (sent[at[1:]] >= back[at[:-1]])
     found[at[1:][waited]] = at[:-1][waited]
     return found

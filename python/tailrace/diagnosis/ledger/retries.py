@@ -1,6 +1,6 @@
-"""This module finds requests that clients sent again: because they had stopped waiting for the one before, or because
-it had failed, or a second time while it was unanswered. Such requests come when a server is slow. They can keep it slow
-when the first cause is over (a metastable failure, Bronson et al. 2021)."""
+"""This module finds requests and calls that were sent again: because the sender had stopped waiting for the one before,
+or because it had failed; requests also a second time while the first was unanswered. They come when a server is slow.
+They can keep it slow when the first cause is over (a metastable failure, Bronson et al. 2021)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.ledger.given_up import AT_ONCE, REFUSED, RETRIED
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
 from tailrace.units import MILLISECOND
 
 CAUSE = "retries"
-SAYS = "the requests that clients sent again"
-PLAIN = "clients sent requests again that were slow, which kept {origin} overloaded"
-FAILED = r"^(abandoned|timeout|refused|reset|5\d\d)$"
-REFUSED = r"^(refused|reset|502|503)$"
-"""Other failures come when a time has passed, or are no refusal."""
+SAYS = "the requests that were sent again"
+PLAIN = "requests that were slow were sent again, which kept {origin} overloaded"
 PAUSE_NS = 1100 * MILLISECOND
 """RUBBoS's client repeats a page after 1 s. A later request may be a new one."""
 
@@ -34,8 +32,8 @@ class Repeated:
     previous: Times
     """This is the visit of the attempt before each."""
     patience: Times
-    """The client waited so many nanoseconds for that attempt. It is 0 where the client sent this one because a
-    server had refused that attempt: then it does not matter how long the attempt takes."""
+    """The sender waited so many nanoseconds for that attempt. It is 0 where it sent this one because a server had
+    refused that attempt: then it does not matter how long the attempt takes."""
 
     def instead(self, recorded: Recorded) -> tuple[Times, Times]:
         """Return the first attempts that no server took, and for each of them the next attempt that one took. What the
@@ -51,7 +49,7 @@ def repeated(view: View, recorded: Recorded) -> Repeated:
     """Return the repeated requests. The request before, of the same client for the same interaction, had failed a
     moment ago or was unanswered."""
     of_one = ("client", "interaction")
-    has_failed = pl.col("status").cast(pl.String).str.contains(FAILED)
+    has_failed = pl.col("status").cast(pl.String).str.contains(RETRIED)
     # Without a failed request or a second one, a client sent none again.
     some = view.requests.filter(pl.col("client").is_not_null(), pl.col("twice") | has_failed).select(of_one).unique()
     if some.is_empty():
@@ -79,3 +77,20 @@ def repeated(view: View, recorded: Recorded) -> Repeated:
         attempts = attempts.join(visits, left_on=name, right_on="request", suffix=f"_{name}")
     columns = (attempts[name].to_numpy() for name in ("visit", "visit_first", "visit_previous", "patience"))
     return Repeated(*columns)
+
+
+def calls(recorded: Recorded) -> Repeated:
+    """Return the calls that were sent again for the same visit, because the call before had failed a moment ago."""
+    made = np.flatnonzero(recorded.parent >= 0)
+    made = made[np.lexsort((recorded.sent[made], recorded.names.number[made], recorded.parent[made]))]
+    before, after = made[:-1], made[1:]
+    alike = (recorded.parent[before] == recorded.parent[after]) & (
+        recorded.names.number[before] == recorded.names.number[after]
+    )
+    pause = recorded.sent[after] - recorded.back[before]
+    again = alike & (recorded.again[before] > 0) & (pause >= 0) & (pause <= PAUSE_NS)
+    patience = np.where(recorded.again[before] == AT_ONCE, 0, recorded.back[before] - recorded.sent[before])
+    # The first attempt of each is the last one before it that is no repetition.
+    firsts = np.append(True, ~again)
+    first = made[np.maximum.accumulate(np.where(firsts, np.arange(len(firsts)), 0))[1:]] if len(made) else made
+    return Repeated(after[again], first[again], before[again], patience[again])

@@ -29,6 +29,8 @@ turn."""
 AS_SENT = frozenset({("as sent", "")})
 """This key stands for the replay in which each request is sent when it was recorded."""
 IN_TURN = "turns"
+NEVER_MADE, PATIENT = 1, 2
+"""An attempt is never made, or its sender does not give it up."""
 STAYS_NS = SECOND
 """A section begins in calm time, or when queues are short. Requests that leave soon after it begins hold nothing when
 an episode begins."""
@@ -51,6 +53,10 @@ class Removable:
     for what they hold."""
     first_attempts: Times
     """For each of the retries, this is the visit of the first attempt."""
+    calls_again: Times
+    """These calls were sent again. Without the retries, they are not made, and nobody gives up what they repeat."""
+    patient: Times
+    """Without the retries, the senders of these first attempts wait for the answer."""
     instead: tuple[Times, Times]
     """Without the retries, each of the second visits is sent when the first attempt beside it was: that was lost."""
     threshold_ns: int
@@ -58,7 +64,7 @@ class Removable:
     @classmethod
     def of(cls, seen: Seen, account: Account) -> Removable:
         recorded = account.recorded
-        again = account.repeated
+        again, calls = account.repeated, account.repeated_calls
         came = bursts.beyond(recorded, seen.calm, again.visits, seen.view.topology)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
@@ -77,16 +83,19 @@ class Removable:
             still_slow,
             batch,
             again.first,
+            calls.visits,
+            _union((again.first, calls.first)),
             again.instead(recorded),
             seen.slow.threshold_ns,
         )
 
     @property
     def came(self) -> Mapping[Line, Times]:
-        """Return the requests of the lines of clients. The burst has all that came beyond the usual number."""
+        """Return the requests of the lines of clients, and the calls that were sent again. The burst has all that came
+        beyond the usual number."""
         requests = {line: came.requests for line, came in self.of_clients.items()}
         burst = _union((requests[BURST, ""], requests[HOLDERS], self.batch))
-        return {(BURST, ""): burst, (RETRIES, ""): requests[RETRIES, ""]}
+        return {(BURST, ""): burst, (RETRIES, ""): _union((requests[RETRIES, ""], self.calls_again))}
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
@@ -118,7 +127,7 @@ def _slow_without(recorded: Recorded, visits: Times, threshold_ns: int) -> Times
     """Return the requests that are very slow even without the wait of these visits for a place."""
     roots, number = np.unique(recorded.root[visits], return_inverse=True)
     waited_ns = np.bincount(number, (recorded.start - recorded.sent)[visits], len(roots))
-    return roots[(recorded.departure - recorded.sent)[roots] - waited_ns >= threshold_ns]
+    return roots[(recorded.back - recorded.sent)[roots] - waited_ns >= threshold_ns]
 
 
 class Trial:
@@ -152,6 +161,10 @@ class Trial:
         self._turns = {line: (at[at >= 0], removable.of_clients[line].turns[at >= 0]) for line, at in places.items()}
         again, before = places[RETRIES, ""], self._places(removable.first_attempts)
         self._again, self._before = again[again >= 0], before[again >= 0]
+        self._attempts = np.zeros(len(visits), dtype=np.uint8)
+        self._attempts[self._inside(removable.patient)] = PATIENT
+        self._attempts[self._inside(removable.calls_again)] = NEVER_MADE
+        self._waits = account.recorded.gives_up[visits]
         instead = np.array([self._places(visits) for visits in removable.instead])
         self._lost, self._taken = instead[:, (instead >= 0).all(axis=0)]
         self._delays = {
@@ -246,12 +259,14 @@ class Trial:
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
         left = [*self._pauses, *(one for line, one in self._delays.items() if line not in without)]
         late, pause = delays.held_up(len(sent), left) if left else (None, None)
+        attempts = self._attempts if (RETRIES, "") in without else None
         run = self._capacity(without), sent, self._choosing(without), departure, arrival
         needs = np.max(spare, axis=0) if spare else None, np.min(most, axis=0) if most else None
-        self._section.run(*run, late, pause, *needs, apart)
+        self._section.run(*run, late, pause, *needs, apart, attempts)
         asked = self._asked & (sent < NEVER)
-        took = departure - np.where(asked, sent, 0)
-        slow = asked & ((departure == NEVER) | (took >= self._removable.threshold_ns))
+        took = np.where(departure < NEVER, departure - np.where(asked, sent, 0), NEVER)
+        waits = self._waits if attempts is None else np.where(attempts == PATIENT, NEVER, self._waits)
+        slow = asked & (np.minimum(took, waits) >= self._removable.threshold_ns)
         if (RETRIES, "") in without:  # without them, the client of a very slow first attempt waits as long
             slow[self._lost] = slow[self._taken]
             slow[self._again] = slow[self._before] & (self._before >= 0)

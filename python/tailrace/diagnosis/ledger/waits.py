@@ -88,7 +88,7 @@ def _since(recorded: Recorded) -> Times:
     calls = np.flatnonzero(recorded.parent >= 0)
     parent = recorded.parent[calls]
     found = recorded.sent.copy()
-    times = np.concatenate((recorded.start[parent], recorded.departure[calls], recorded.sent[calls]))
+    times = np.concatenate((recorded.start[parent], recorded.back[calls], recorded.sent[calls]))
     is_call = np.repeat((False, True), (2 * len(calls), len(calls)))
     callers = np.tile(parent, 3)
     order = np.lexsort((is_call, times, callers))
@@ -114,7 +114,7 @@ def _taken(recorded: Recorded, pools: Pools, number: int) -> tuple[Times, Times]
         longest = Stays.of(recorded.sent[known[first]], recorded.departure[visits]).longest
         if longest == pools.size[number]:
             return known[first], recorded.departure[visits]
-    return calls, recorded.departure[calls] + 2 * way_ns(recorded, calls)
+    return calls, recorded.back[calls] + 2 * way_ns(recorded, calls)
 
 
 def way_ns(recorded: Recorded, calls: Times) -> int:

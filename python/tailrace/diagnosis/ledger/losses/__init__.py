@@ -26,6 +26,7 @@ from tailrace.diagnosis.ledger.losses import (
     overhead,
     own_work,
     path,
+    pipe,
     places,
     quota,
     restart,
@@ -74,7 +75,7 @@ class Cause:
 
 
 CAPACITY = tuple(
-    map(Cause.of, (collection, clock, neighbour, flush, writeback, iowait, quota, memory, restart, freeze))
+    map(Cause.of, (collection, clock, neighbour, flush, writeback, iowait, quota, memory, pipe, restart, freeze))
 )
 _QUIET: tuple[ModuleType, ...] = (overhead,)  # of one module, mypy compares all types exactly
 IN_QUIET_TIMES = tuple(map(Cause.of, _QUIET))

@@ -1,22 +1,28 @@
 """The server stood still: the recording has events of kind `freeze`, or samples of stopped threads. Without these,
-`account` attributes to a stop what the server lacked while it used no CPU."""
+`account` attributes to a stop what the server lacked while it used no CPU. If some of its processes were stopped and
+others answered, the visits that left late and when the stop was over were held up."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from tailrace.diagnosis import tasks
-from tailrace.diagnosis.constants import MOSTLY, STEP_NS
+from tailrace.diagnosis.constants import LONG_NS, MOSTLY, STEP_NS
+from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
+from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.series import Series
+from tailrace.diagnosis.spans import spans
 from tailrace.diagnosis.view import View
 from tailrace.units import MICROSECOND
 
 CAUSE = "freeze"
 SAYS = "the stop of {server}"
 PLAIN = "{origin} neither answered nor used its CPU, as if it was stopped or all its workers waited"
-SEEN = "a signal or a debugger stopped {origin}"
+SEEN = "a signal, a debugger or a frozen control group stopped {origin}"
 """It replaces `PLAIN` where the states of the threads show it."""
 METRICS, EVENTS = ("cpu_busy", "tasks_stopped"), ()
 COMPUTES = False
@@ -26,11 +32,38 @@ WOKEN_NS = 5 * MICROSECOND
 
 
 def find(seen: Seen, server: str) -> Loss | None:
-    return most(seen.recorded(server, "freeze"), stopped(seen, server))
+    whole = most(seen.recorded(server, "freeze"), stopped(seen, server))
+    held_up = None if seen.recorded_visits is None else _held_up(seen, seen.recorded_visits, server)
+    return replace(whole, delays=held_up) if whole is not None and held_up is not None else whole
+
+
+def _held_up(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
+    """Return the late visits that left when a stop of some processes was over, and how long it held each up."""
+    here = np.flatnonzero(recorded.server == recorded.number[server])
+    here = here[recorded.late(here, recorded.start[here])]
+    start, left = recorded.start[here], recorded.departure[here]
+    lasts = np.zeros(len(here), dtype=np.int64)
+    for threads in seen.view.series(server, METRICS[1])[:1]:
+        apart, moments = threads.interval_ns, threads.end[threads.value >= 1.0]
+        # Samples that follow each other are one stop, also if one of them is missing.
+        for begin, end in spans(np.column_stack((moments - 2 * apart, moments))).tolist():
+            if _answered_nobody(seen, server, begin, end):
+                continue
+            first, last = seen.steps.shortened(np.array([begin, end])).tolist()
+            # The recorder reads a process that uses no CPU in one of four rounds, of 50 ms by default.
+            soonest = last - 2 * LONG_NS
+            held = (start < soonest) & (left >= soonest) & (left <= last + apart)
+            lasts = np.where(held, left - np.maximum(start, first), lasts)
+    return Delays.paused(here[lasts > 0], lasts[lasts > 0]) if lasts.any() else None
+
+
+def _answered_nobody(seen: Seen, server: str, begin: int, end: int) -> bool:
+    """Return whether no visit left in this time: then the whole server was stopped."""
+    return not np.diff(np.searchsorted(seen.view.stays[server].departures, (begin, end))).any()
 
 
 def stopped(seen: Seen, server: str) -> Loss | None:
-    """Return the steps in which a signal or a debugger stopped threads, or None if that was not sampled. A sample shows
+    """Return the steps in which something stopped threads, or None if that was not sampled. A sample shows
     one moment. Its stop is between the last visit that left before it and the first that left after it, and not longer
     than to the samples on either side."""
     left = np.concatenate(([-NEVER], seen.view.stays[server].departures, [NEVER]))

@@ -8,8 +8,9 @@
 A server that stands still answers nobody. A queue lets nobody pass. In a slow server, the others are slow, too. Visits
 that are slow by themselves leave one by one. Of visits that wait for a server behind, or for a connection to it, some
 have a call open. If others take all workers, or the CPU is full, ours may wait for these. `turns` finds visits that
-waited in an event loop, where nobody can pass. If all visits of a server wait, `account` distinguishes a lock from a
-stop by what its threads do.
+waited in an event loop, where nobody can pass. A database may report the wait itself, such as a deadlock. If all visits
+of a server wait, `account` distinguishes a lock from a stop by what its threads do. Processes that wait for a lock on a
+file were sampled in that state.
 """
 
 from __future__ import annotations
@@ -19,21 +20,32 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import CHANCE, EXPECTED, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, SHORTEST_NS, STEP_NS
+from tailrace.diagnosis.constants import (
+    CHANCE,
+    EXPECTED,
+    HARDLY_ANY,
+    MOSTLY,
+    QUICK,
+    SEVERAL,
+    SHORTEST_NS,
+    STEP_NS,
+    WINDOW_NS,
+)
 from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
-from tailrace.diagnosis.ledger.recorded import Names, Recorded, are_first, medians
+from tailrace.diagnosis.ledger.recorded import Names, Recorded, are_first
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
 
 CAUSE = "lock"
 VISITS = "visits"
+FILES = "processes that share a file"
 SAYS = "what {place} waited for together in {server}"
 PLAIN = "{place} waited together for one thing (such as a lock) in {origin}"
-METRICS, EVENTS = ("cpu_busy", "tasks_blocked"), ()
+METRICS, EVENTS = ("cpu_busy", "tasks_blocked", "tasks_file_locked"), ()
 COMPUTES = False
 
 
@@ -52,13 +64,18 @@ def find(seen: Seen, server: str) -> Loss | None:
         # Queries of one name may be of several kinds: EXECUTE does not say what it executes.
         names = names.under(recorded.root)
         found = _waiting_by(names, seen, recorded, server, here)
-    held = turns.held(seen, recorded, server)
+    found += _by_status(recorded, here)
+    held, files = turns.held(seen, recorded, server), seen.of_processes(server, METRICS[2])
     share = np.zeros(len(seen.steps)) if held is None else held.share
+    if files is not None and files.took:
+        share = np.maximum(share, files.share)
     if not found:
-        return None if held is None else Loss(share, 1, _words(held.name, held.lasts))
-    visits, lasts = (np.concatenate(part) for part in zip(*found, strict=True))
+        words = FILES if held is None else _words(held.name, held.lasts)
+        return Loss(share, 1, words) if share.any() else None
+    visits, lasts = _longest(*(np.concatenate(part) for part in zip(*found, strict=True)))
     whose = ", ".join(sorted(set(names[visits].tolist()) - {""}))
-    return Loss(share, 1, _words(whose, lasts), delays=Delays.paused(visits, lasts))
+    reported = int(recorded.locked[visits].sum())
+    return Loss(share, 1, _words(whose, lasts, reported), delays=Delays.paused(visits, lasts))
 
 
 @dataclass(frozen=True)
@@ -80,9 +97,32 @@ def _kinds(recorded: Recorded, names: Names, here: Times) -> list[_Kind]:
     return [_Kind(*one) for one in zip(each, shares.tolist(), strict=True) if len(one[0]) >= SEVERAL]
 
 
-def _words(names: str, lasts: Times) -> str:
+def _words(names: str, lasts: Times, reported: int = 0) -> str:
     each = f"{count(len(lasts), 'visit')} of up to {duration(int(lasts.max()))}"
+    each += f", {reported:,} of which failed because of a lock" if reported else ""
     return f"{names} ({each})" if names else each
+
+
+def _longest(visits: Times, lasts: Times) -> tuple[Times, Times]:
+    """Return each of the visits once, with its longest wait."""
+    order = np.lexsort((-lasts, visits))
+    first = order[np.append(True, np.diff(visits[order]) > 0)]
+    return visits[first], lasts[first]
+
+
+def _by_status(recorded: Recorded, here: Times) -> Waited:
+    """Return the visits whose status says that they waited for a lock, and the late ones that left when these gave
+    their own locks back: a deadlock ends for one transaction when another one fails."""
+    failed = here[recorded.locked[here]]
+    if not len(failed):
+        return []
+    is_late = recorded.late(here, recorded.start[here])
+    ends = np.sort(recorded.departure[failed])
+    at = np.searchsorted(ends, recorded.departure[here], "right") - 1
+    after = recorded.departure[here] - ends[np.maximum(at, 0)]
+    freed = (at >= 0) & (after <= WINDOW_NS) & (recorded.start[here] < ends[np.maximum(at, 0)])
+    waited = here[recorded.locked[here] | (freed & is_late)]
+    return [(waited, recorded.departure[waited] - recorded.start[waited])]
 
 
 def _calls_are_seen(view: View, server: str) -> bool:
@@ -111,6 +151,7 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Ki
         begin, end = left[gap : gap + 2].tolist()
         later = slice(gap + 1, int(np.searchsorted(first_started, end - work)))
         waited = np.sort(leaving[later][started[later] < end - work])
+        waited = waited[recorded.lost[waited] == 0]  # The others may have waited until their packets were sent again.
         if len(waited) < SEVERAL:
             continue
         # Visits of this kind still left before the gap, so none of them waited then.
@@ -172,7 +213,7 @@ def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end
     calls = np.flatnonzero(np.isin(recorded.parent, waited))
     order = np.argsort(waited)
     begin = since[order][np.searchsorted(waited[order], recorded.parent[calls])]
-    open_ = np.minimum(recorded.departure[calls], end) - np.maximum(called[calls], begin)
+    open_ = np.minimum(recorded.back[calls], end) - np.maximum(called[calls], begin)
     return len(np.unique(recorded.parent[calls[open_ > MOSTLY * (end - begin)]])) >= SEVERAL
 
 
@@ -184,12 +225,6 @@ def _is_full(seen: Seen, server: str, begin: int, end: int, together: int) -> bo
     if any(own.resolves(first, last) for own in seen.view.series(server, "cpu_busy")[:1]):
         return bool(full_cpu.steps(seen, server)[steps].mean() > MOSTLY)
     return together // limits.cores_of(seen.view, server) >= end - begin
-
-
-def late(recorded: Recorded, visits: Times, since: Times) -> NDArray[np.bool_]:
-    """Return which of the visits took much longer than is usual for their kind, from `since` on and without calls."""
-    took = recorded.own_ns[visits] - (since - recorded.arrival[visits])
-    return np.asarray(took > QUICK * medians(took, recorded.group[visits]))
 
 
 def no_connection(seen: Seen, server: str) -> NDArray[np.bool_]:

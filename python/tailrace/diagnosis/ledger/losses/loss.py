@@ -87,6 +87,16 @@ class Seen:
         most = np.maximum.reduce([self.beyond(series) for series in found])
         return Loss(most, max(blur(series) for series in found))
 
+    def of_processes(self, server: str, metric: str) -> Loss | None:
+        """Return the part of the processes of a server that samples show in a state. One of several processes starts
+        the others and serves nobody."""
+        states, number = (self.view.series(server, name)[:1] for name in (metric, "processes"))
+        for one, processes in zip(states, number, strict=False):
+            serving = np.maximum(np.nan_to_num(self.at(processes)) - 1.0, 1.0)
+            share = np.minimum(np.nan_to_num(self.at(one)) / serving, 1.0)
+            return Loss(self.beyond_usual(share), blur(one))
+        return None
+
     def more_than_usual(self, server: str, metric: str, least_per_second: float) -> NDArray[np.bool_] | None:
         """Return the steps in which a count was high and higher than usual, at the server or on its host."""
         counts = self.nearest(server, metric)
