@@ -373,6 +373,16 @@ def test_unrecorded_drops_show_as_modes_at_the_senders_schedule(schedule: tuple[
     assert "Indirect" in finding.sentence
 
 
+def test_times_that_are_all_an_eighth_beyond_a_schedule_are_not_those_of_drops() -> None:
+    """Reports take 1.12 s each, and two rounds of them 2.24 s."""
+    requests = requests_only(system(Slow("app", 4.0, 4.6))).tables["requests"].sort("sent")
+    took = pl.when(pl.col("end") - pl.col("sent") < S).then(pl.col("end") - pl.col("sent"))
+    reports = pl.Series(np.resize([1120, 1125, 2240], len(requests)) * MS)
+    requests = requests.with_columns(end=pl.col("sent") + took.otherwise(reports))
+    finding = step(diagnose(Memory(Topology(), {"requests": requests})), "drops")
+    assert finding.verdict == "unknown"
+
+
 def test_unrecorded_waiting_is_not_called_a_drop() -> None:
     finding = step(diagnose(requests_only(system(Slow("app", 4.0, 5.6), tiers=NX3))), "drops")
     assert finding.verdict == "unknown"

@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, MOSTLY, NEARLY, REPEATED_NS
+from tailrace.diagnosis.constants import ALIKE, MOSTLY, NEARLY, QUICK, REPEATED_NS
 from tailrace.diagnosis.crowds import Crowd, crowd
 from tailrace.diagnosis.finding import Finding, Number
 from tailrace.diagnosis.losses import NOWHERE, Losses
@@ -326,10 +326,13 @@ def _indirect(view: View, slow: Slow, cluster: Cluster) -> Drops:
         at = np.zeros(len(response), dtype=bool)
         for time in times:
             at |= near(response, time)
-        # The response times must have the schedule's shape. Nearly all lie at its times, and none lies just below the
-        # first one. The window alone would hold 15 % of a smooth tail.
+        # The response times must have the schedule's shape. Nearly all lie at its times, none lies just below the first
+        # one, and the quickest took hardly longer: what was sent again was served as quickly as usual once. The window
+        # alone would hold 15 % of a smooth tail.
+        usual = max(QUICK * slow.normal_ns, ALIKE * times[0])
+        quickest = (response[near(response, times[0])] - times[0]).min(initial=int(usual) + 1)
         below = int(np.count_nonzero((response > times[0] * MOSTLY) & (response < times[0] * (1.0 - ALIKE))))
-        if times[0] >= SECOND and at.mean() >= NEARLY and below == 0 and len(response) >= 5:
+        if times[0] >= SECOND and at.mean() >= NEARLY and below == 0 and quickest <= usual and len(response) >= 5:
             return _clustered(view, cluster, name, int(at.sum()))
     missing = "a packet capture, which shows repeated connection attempts, or listen_drops samples"
     sentence = "Nothing recorded shows or excludes lost packets, and the response times fit no retransmission schedule."
