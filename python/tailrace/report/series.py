@@ -11,6 +11,7 @@ import polars as pl
 from tailrace import units
 from tailrace.dataset import Dataset, traces
 from tailrace.dataset.apart import Sampled, apart
+from tailrace.diagnosis import answers
 from tailrace.diagnosis.finding import Diagnosis
 from tailrace.report import words
 from tailrace.report.charts import around
@@ -60,7 +61,8 @@ def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
 
 def stays(dataset: Dataset, diagnosis: Diagnosis) -> tuple[Stay, ...]:
     """VLRT requests with their visits, then other requests that were sent during an episode, up to a bound."""
-    requests = dataset.requests().select(
+    seen = answers.arrived(dataset)
+    requests = seen.requests().select(
         "request",
         "sent",
         "end",
@@ -73,7 +75,7 @@ def stays(dataset: Dataset, diagnosis: Diagnosis) -> tuple[Stay, ...]:
         near = near | pl.col("sent").is_between(this.begin, this.end)
     chosen = requests.filter(near).sort("slow", "sent", descending=[True, False]).head(TRACED_REQUESTS_MAX).collect()
     visits = (
-        dataset.visits()
+        seen.visits()
         .select(
             "request",
             "arrival",
@@ -141,7 +143,7 @@ def _range(dataset: Dataset, diagnosis: Diagnosis) -> tuple[int, int]:
 
 
 def _vlrt(dataset: Dataset, diagnosis: Diagnosis, drawn: Grid) -> list[Line]:
-    slow = dataset.requests().filter(pl.col("end") - pl.col("sent") >= diagnosis.threshold_ns)
+    slow = answers.arrived(dataset).requests().filter(pl.col("end") - pl.col("sent") >= diagnosis.threshold_ns)
     return drawn.count(slow.select(place=pl.col("server"), moment=pl.col("sent")), "vlrt")
 
 
@@ -232,7 +234,8 @@ def _means(dataset: Dataset, servers: tuple[str, ...], samples: list[Line]) -> t
 
 
 def _responses(dataset: Dataset) -> Times:
-    response = dataset.requests().select(response=pl.col("end") - pl.col("sent")).drop_nulls().collect()
+    requests = answers.arrived(dataset).requests()
+    response = requests.select(response=pl.col("end") - pl.col("sent")).drop_nulls().collect()
     return response["response"].to_numpy()
 
 
