@@ -12,7 +12,7 @@ from builders import T0, events
 from ledgers import drawn_up
 from systems import Memory, Slow, at, system
 from tailrace.diagnosis.ledger import retries
-from tailrace.diagnosis.ledger.given_up import AGAIN, AT_ONCE, marked
+from tailrace.diagnosis.ledger.given_up import AGAIN, AT_ONCE, locked, may_repeat
 from tailrace.diagnosis.ledger.steps import NEVER
 
 MS = 1_000_000
@@ -52,9 +52,9 @@ def test_a_server_works_on_what_its_caller_gave_up() -> None:
 
 def test_a_caller_repeats_what_failed() -> None:
     statuses = ["ok", "404", "abandoned", "timeout", "503", "500", "refused", "error-1213", "error-1045"]
-    found = pl.DataFrame({"status": statuses}).select(**marked())
-    assert found["again"].to_list() == [0, 0, AGAIN, AGAIN, AT_ONCE, AGAIN, AT_ONCE, 0, 0]
-    assert found["locked"].to_list() == [False] * 7 + [True, False]
+    rows = pl.DataFrame({"status": [*statuses, None]}, {"status": pl.Categorical})
+    assert may_repeat(rows).tolist() == [0, 0, AGAIN, AGAIN, AT_ONCE, AGAIN, AT_ONCE, 0, 0, 0]
+    assert locked(rows).tolist() == [False] * 7 + [True, False, False]
 
 
 @pytest.mark.parametrize(("pause", "again"), [(50, True), (-20, False), (2000, False)])

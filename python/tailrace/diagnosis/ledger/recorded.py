@@ -129,8 +129,10 @@ class Recorded:
     @cached_property
     def back(self) -> Times:
         """Return when the caller of each visit went on: with the answer, or because it gave the visit up."""
-        known = self.gives_up < NEVER
-        return np.where(known, np.minimum(self.departure, self.sent + self.gives_up * known), self.departure)
+        given_up = np.flatnonzero(self.gives_up < NEVER)
+        found = self.departure.copy()
+        found[given_up] = np.minimum(found[given_up], self.sent[given_up] + self.gives_up[given_up])
+        return found
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -317,7 +319,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             lost=pl.sum_horizontal(pl.col("drops", "data_drops").cast(pl.UInt32)).clip(upper_bound=255),
             bytes=pl.sum_horizontal("bytes_in", "bytes_out").cast(pl.UInt64),
             failed=pl.col("status") != "ok",
-            **given_up.marked(),
+            status=pl.col("status").cast(pl.Categorical),
         )
         .collect()
     )
@@ -341,9 +343,7 @@ def _rows(view: View, stretches: Spans) -> pl.DataFrame:
             lost=pl.lit(1, pl.UInt32),
             bytes=pl.lit(0, pl.UInt64),
             failed=pl.lit(False),
-            abandoned=pl.lit(False),
-            again=pl.lit(0, pl.UInt8),
-            locked=pl.lit(False),
+            status=pl.lit(None, pl.Categorical),
         )
     )
     return pl.concat([rows, absent]).sort("visit")

@@ -82,6 +82,7 @@ def repeated(view: View, recorded: Recorded) -> Repeated:
 def calls(recorded: Recorded) -> Repeated:
     """Return the calls that were sent again for the same visit, because the call before had failed a moment ago."""
     made = np.flatnonzero(recorded.parent >= 0)
+    made = made[np.isin(recorded.parent[made], recorded.parent[made[recorded.again[made] > 0]])]
     made = made[np.lexsort((recorded.sent[made], recorded.names.number[made], recorded.parent[made]))]
     before, after = made[:-1], made[1:]
     alike = (recorded.parent[before] == recorded.parent[after]) & (

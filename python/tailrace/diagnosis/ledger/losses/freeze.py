@@ -15,7 +15,7 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, most
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import spans
+from tailrace.diagnosis.spans import Spans, spans
 from tailrace.diagnosis.view import View
 from tailrace.units import MICROSECOND
 
@@ -39,27 +39,30 @@ def find(seen: Seen, server: str) -> Loss | None:
 
 def _held_up(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
     """Return the late visits that left when a stop of some processes was over, and how long it held each up."""
+    stops, apart = _of_some(seen, server)
+    if not len(stops):
+        return None
     here = np.flatnonzero(recorded.server == recorded.number[server])
     here = here[recorded.late(here, recorded.start[here])]
     start, left = recorded.start[here], recorded.departure[here]
     lasts = np.zeros(len(here), dtype=np.int64)
-    for threads in seen.view.series(server, METRICS[1])[:1]:
-        apart, moments = threads.interval_ns, threads.end[threads.value >= 1.0]
-        # Samples that follow each other are one stop, also if one of them is missing.
-        for begin, end in spans(np.column_stack((moments - 2 * apart, moments))).tolist():
-            if _answered_nobody(seen, server, begin, end):
-                continue
-            first, last = seen.steps.shortened(np.array([begin, end])).tolist()
-            # The recorder reads a process that uses no CPU in one of four rounds, of 50 ms by default.
-            soonest = last - 2 * LONG_NS
-            held = (start < soonest) & (left >= soonest) & (left <= last + apart)
-            lasts = np.where(held, left - np.maximum(start, first), lasts)
+    for first, last in seen.steps.shortened(stops).tolist():
+        # The recorder reads a process that uses no CPU in one of four rounds, of 50 ms by default.
+        soonest = last - 2 * LONG_NS
+        held = (start < soonest) & (left >= soonest) & (left <= last + apart)
+        lasts = np.where(held, left - np.maximum(start, first), lasts)
     return Delays.paused(here[lasts > 0], lasts[lasts > 0]) if lasts.any() else None
 
 
-def _answered_nobody(seen: Seen, server: str, begin: int, end: int) -> bool:
-    """Return whether no visit left in this time: then the whole server was stopped."""
-    return not np.diff(np.searchsorted(seen.view.stays[server].departures, (begin, end))).any()
+def _of_some(seen: Seen, server: str) -> tuple[Spans, int]:
+    """Return the stops in which visits left all the same, and how far apart the samples are that show them."""
+    for threads in seen.view.series(server, METRICS[1])[:1]:
+        apart, moments = threads.interval_ns, threads.end[threads.value >= 1.0]
+        # Samples that follow each other are one stop, also if one of them is missing.
+        stops = spans(np.column_stack((moments - 2 * apart, moments)))
+        left = np.searchsorted(seen.view.stays[server].departures, stops)
+        return stops[left[:, 0] < left[:, 1]], apart
+    return np.empty((0, 2), dtype=np.int64), 0
 
 
 def stopped(seen: Seen, server: str) -> Loss | None:
