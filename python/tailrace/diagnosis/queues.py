@@ -41,7 +41,8 @@ class Stays:
 
     @classmethod
     def of(cls, arrivals: Times, departures: Times) -> Stays:
-        return cls(np.sort(arrivals), np.sort(departures))
+        # Tables are nearly in order, and a stable sort needs a tenth of the time for that.
+        return cls(np.sort(arrivals, kind="stable"), np.sort(departures, kind="stable"))
 
     def on(self, clock: Moves) -> Stays:
         """Return the same stays on another clock."""
