@@ -34,18 +34,8 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
         first = "This recording has no finished requests, so response times are not known."
         return tuple(filter(None, (first, unanswered.sentence(diagnosis))))
     if diagnosis.vlrt == 0:
-        none = (
-            f"None of the {count(diagnosis.requests, 'request')} took {duration(diagnosis.threshold_ns)} or longer: "
-            "there are no very long response times to explain."
-        )
-        if unanswered.waited_long(diagnosis):
-            none = (
-                f"None of the {count(diagnosis.requests, 'request')} that ended took "
-                f"{duration(diagnosis.threshold_ns)} or longer, but others had waited for longer when the recording "
-                "ended. A recording that lasts until they are answered would show why."
-            )
         open_ = (f"{gap.what} is not known. Would settle it: {gap.datum}." for gap in diagnosis.unknown)
-        return tuple(filter(None, (none, unanswered.sentence(diagnosis), *open_)))[:SENTENCES_MAX]
+        return tuple(filter(None, (_none(diagnosis), unanswered.sentence(diagnosis), *open_)))[:SENTENCES_MAX]
     main = max(diagnosis.summary, key=lambda row: row.vlrt)
     its = [e for e in diagnosis.episodes if any((c.origin, c.cause) == (main.origin, main.cause) for c in e.chains)]
     episodes = sorted(its, key=lambda episode: -episode.vlrt)  # What is said of one is said of the largest.
@@ -53,6 +43,17 @@ def sentences(diagnosis: Diagnosis) -> tuple[str, ...]:
     began = _began(main, episodes) if main.origin is not None else _nowhere(diagnosis, episodes)
     told = (first, because.alike(diagnosis), began, _why(diagnosis, main, episodes), unanswered.sentence(diagnosis))
     return tuple(filter(None, told))[:SENTENCES_MAX]
+
+
+def _none(diagnosis: Diagnosis) -> str:
+    """Return that no request was very slow, as far as they ended."""
+    requests, threshold = count(diagnosis.requests, "request"), duration(diagnosis.threshold_ns)
+    if unanswered.waited_long(diagnosis):
+        return (
+            f"None of the {requests} that ended took {threshold} or longer, but others had waited for longer when the "
+            "recording ended. A recording that lasts until they are answered would show why."
+        )
+    return f"None of the {requests} took {threshold} or longer: there are no very long response times to explain."
 
 
 def _slow(diagnosis: Diagnosis) -> str:

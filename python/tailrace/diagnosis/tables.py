@@ -145,10 +145,13 @@ def _visits(
 ) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], dict[str, str]]:
     columns = pl.col("server", "caller").cast(pl.Categorical), pl.col("sent", "arrival", "departure")
     inside = visits.select(*columns).collect()
-    left = inside.join(late, on=("server", "departure"), how="left", maintain_order="left") if len(late) else inside
+    left = pl.col("departure")
+    if len(late):
+        inside = inside.join(late, on=("server", "departure"), how="left", maintain_order="left")
+        left = pl.coalesce("until", "departure")
     stays = {
         server: Stays.of(rows["arrival"].to_numpy(), rows["left"].to_numpy())
-        for (server,), rows in left.with_columns(left=_left(left)).partition_by("server", as_dict=True).items()
+        for (server,), rows in inside.with_columns(left=left).partition_by("server", as_dict=True).items()
     }
     callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), topology, stays)
     names = {"caller": pl.Categorical, "name": pl.String}
@@ -158,10 +161,6 @@ def _visits(
     for (name, server), rows in by_servers.partition_by("name", "server", as_dict=True).items():
         calls.setdefault(name, {})[server] = Stays.of(rows["sent"].to_numpy(), rows["departure"].to_numpy())
     return stays, calls, callers
-
-
-def _left(visits: pl.DataFrame) -> pl.Expr:
-    return pl.coalesce("until", "departure") if "until" in visits.columns else pl.col("departure")
 
 
 def _inside_from(visits: pl.LazyFrame) -> pl.LazyFrame:

@@ -180,7 +180,7 @@ impl Queue {
     /// Bytes of the server are sent again: if those of a whole answer, the client does not have it yet.
     pub fn answered_again(&self, server: u32, time: i64, ledger: &mut Ledger) {
         if let Some(since) = self.answered {
-            ledger.outlasts(Quiet::Unanswered, server, since, time);
+            ledger.outlasts(Quiet::RepeatedAnswer, server, since, time);
         }
     }
 
@@ -248,7 +248,7 @@ impl Scribe<'_> {
             let server = self.parties.server;
             return self
                 .ledger
-                .outlasts(Quiet::GivenUp, server, exchange.given_up, until);
+                .outlasts(Quiet::LateAnswer, server, exchange.given_up, until);
         }
         let departure = self.write(&exchange, status, departure);
         let answered = matches!(status, Status::Ok | Status::Http(_)) && self.queue.open.is_empty();

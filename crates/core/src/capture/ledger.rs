@@ -94,7 +94,7 @@ impl From<Drop> for Event {
     }
 }
 
-/// Who was silent, and where on the connection.
+/// Who was silent, and where on the connection; or what came after the visit had ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Quiet {
     Client,
@@ -102,9 +102,9 @@ pub enum Quiet {
     /// The client kept the connection after an answer; others waited, and the server answered nobody.
     Kept,
     /// The client gave its request up, and the server went on with it.
-    GivenUp,
+    LateAnswer,
     /// The client lacked the answer, and the server sent it again.
-    Unanswered,
+    RepeatedAnswer,
 }
 
 /// A client had a connection and sent nothing, or nothing more of a request that it had begun, for longer than a slow
@@ -128,8 +128,8 @@ impl From<Silence> for Event {
                 Quiet::Client => "silent_client",
                 Quiet::Server => "silent_server",
                 Quiet::Kept => "idle_client",
-                Quiet::GivenUp => "late_answer",
-                Quiet::Unanswered => "repeated_answer",
+                Quiet::LateAnswer => "late_answer",
+                Quiet::RepeatedAnswer => "repeated_answer",
             },
             begin: silence.begin,
             end: silence.end,

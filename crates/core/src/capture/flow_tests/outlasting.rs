@@ -27,7 +27,7 @@ fn given_up(late: &[(i64, u8, &str)]) -> Seen {
 fn a_request_that_its_client_gives_up_ends_then_and_its_server_may_work_on() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let visits = vec![("abandoned".to_owned(), S)];
-    let late = vec![(Quiet::GivenUp, 2 * S)];
+    let late = vec![(Quiet::LateAnswer, 2 * S)];
     let answered = [(3 * S, ACK | PSH, answer), (3 * S + MS, RST, "")];
     assert_eq!(given_up(&answered), (visits.clone(), late.clone()));
     let closed = [(3 * S, ACK | FIN, "")];
@@ -51,6 +51,6 @@ fn an_answer_that_is_sent_again_had_not_arrived() {
     assert_eq!(only_visit(&flow).departure, 2 * MS);
     let events = flow.ledger.silences.iter();
     let found: Vec<_> = events.map(|one| (one.of, one.begin, one.end)).collect();
-    let repeated = |time: i64| (Quiet::Unanswered, 2 * MS, time * MS);
+    let repeated = |time: i64| (Quiet::RepeatedAnswer, 2 * MS, time * MS);
     assert_eq!(found, [202, 602, 1402].map(repeated));
 }
