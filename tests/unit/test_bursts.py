@@ -19,7 +19,7 @@ from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.constants import FEW, STEP_NS
-from tailrace.diagnosis.ledger import bursts, retries, systems
+from tailrace.diagnosis.ledger import bursts, excess, retries, systems
 from tailrace.diagnosis.ledger.recorded import Recorded, record
 from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.experiment import from_table
@@ -156,17 +156,17 @@ def test_requests_that_make_up_for_missing_ones_are_no_burst(missing: int, found
     counts = np.full(400, 10)
     counts[200 - missing // 10 : 200] = 0
     counts[200] += 150
-    stretches = bursts._stretches(counts, np.full(400, 10.0), FEW)
+    stretches = excess.stretches(counts, np.full(400, 10.0), FEW)
     beyond_usual = sum(int(counts[begin:end].sum()) - 10 * (end - begin) for begin, end in stretches)
     assert beyond_usual == pytest.approx(found, abs=15)
 
 
 def test_a_few_requests_at_once_are_a_burst_only_if_such_requests_are_rare() -> None:
-    assert bursts._is_more(4, usual=0.01)
-    assert not bursts._is_more(1, usual=0.01)
-    assert not bursts._is_more(8, usual=4.0)
-    assert not bursts._is_more(449, usual=400.0)
-    assert bursts._is_more(520, usual=400.0)
+    assert excess.is_more(4, usual=0.01)
+    assert not excess.is_more(1, usual=0.01)
+    assert not excess.is_more(8, usual=4.0)
+    assert not excess.is_more(449, usual=400.0)
+    assert excess.is_more(520, usual=400.0)
 
 
 def test_servers_that_share_no_request_are_of_different_systems() -> None:
@@ -184,12 +184,12 @@ def test_a_burst_is_more_than_chance_makes_of_the_usual() -> None:
     random = np.random.default_rng(1)
     usual = np.sort(random.uniform(0, 30 * S, 6000)).astype(np.int64)
     counts, two = np.bincount(usual // STEP_NS, minlength=3000), np.full(3000, 2.0)
-    assert bursts._stretches(counts, two, FEW) == [], "chance alone"
+    assert excess.stretches(counts, two, FEW) == [], "chance alone"
     counts[1000] += 200
-    (found,) = bursts._stretches(counts, two, FEW)
+    (found,) = excess.stretches(counts, two, FEW)
     assert found[0] <= 1000 < found[1]
     batch = np.concatenate((np.arange(20) * 5 * MS, np.full(200, 50 * MS)))
-    gone = bursts._without_turn(np.sort(batch), two)
+    gone = excess.without_turn(np.sort(batch), two)
     assert 180 <= len(gone) <= 205
 
 
@@ -273,12 +273,12 @@ def test_the_requests_of_clients_that_wait_get_a_turn_too(closed_surges: Path) -
 
 def test_requests_get_their_turn_when_fewer_than_usual_come() -> None:
     usual, counts = np.full(10, 2.0), np.array([2, 6, 2, 2, 1, 0, 0, 2, 2, 2])
-    turns = bursts._turns(np.full(4, STEP_NS + 1), counts, usual)
+    turns = excess.turns(np.full(4, STEP_NS + 1), counts, usual)
     assert (turns // STEP_NS).tolist() == [4, 5, 5, 6]
 
 
 def test_requests_that_get_no_turn_are_not_sent() -> None:
-    turns = bursts._turns(np.array([1, 2, 3]), np.array([5, 2, 1]), np.full(3, 2.0))
+    turns = excess.turns(np.array([1, 2, 3]), np.array([5, 2, 1]), np.full(3, 2.0))
     assert (turns // STEP_NS)[0] == 2
     assert (turns[1:] == NEVER).all()
 

@@ -21,7 +21,7 @@ from plans import made
 from systems import Slow, system
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
-from tailrace.diagnosis.ledger import account, places, recorded
+from tailrace.diagnosis.ledger import account, alike, places, recorded
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.workers import lost_at, taken, turns, workers
 from tailrace.topology import Topology
@@ -378,8 +378,8 @@ def test_calls_without_a_request_are_recognised_where_others_have_one() -> None:
 
 def test_visits_that_waited_as_long_by_the_clock_are_alike_though_the_server_was_slow_for_one() -> None:
     lasted, work = np.array([900, 901, 780]) * MS, np.array([900, 500, 400]) * MS
-    assert (places._near(work, work[:1]) | places._near(lasted, lasted[:1])).tolist() == [True, True, False]
-    assert places._near(work, work[1:2]).tolist() == [False, True, False], "as much work is alike, too"
+    assert (alike.near(work, work[:1]) | alike.near(lasted, lasted[:1])).tolist() == [True, True, False]
+    assert alike.near(work, work[1:2]).tolist() == [False, True, False], "as much work is alike, too"
 
 
 def test_the_workers_of_a_server_are_counted_while_all_of_them_wait_for_calls() -> None:

@@ -7,32 +7,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import FEW, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, STEP_NS
-from tailrace.diagnosis.ledger import places, silences, systems
+from tailrace.diagnosis.ledger import excess, places, silences, systems
+from tailrace.diagnosis.ledger.excess import Mask
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.topology import Topology
-from tailrace.units import SECOND
-
-Mask = NDArray[np.bool_]
 
 CAUSE = "workload-burst"
 SAYS = "the bursts of requests"
 PLAIN = "more requests came at once than {place} can serve"
-DRIFT = 1.0 + HARDLY_ANY
-"""A rate a tenth above the usual one is normal, because rates change by as much from one minute to the next."""
-SIGMAS = 5.0
-"""By chance, a sum of Poisson numbers exceeds five standard deviations in about one of ten hours of 10 ms steps."""
-LULL_SIGMAS = 2.0
-"""By chance, requests are missing by more than two standard deviations in one of 40 stretches."""
-LULLS = tuple(2**k for k in range(7))
-"""These are lengths of lulls in steps, from 10 to 640 ms: those of the stalls that hold requests back."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +75,10 @@ def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> 
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
     counts, usual = _numbers(recorded, calm, roots, clients)
-    found = _beyond(recorded.sent[roots], counts, usual, FEW)
-    yield roots[found], _turns(recorded.sent[roots[found]], counts, usual)
+    found = excess.beyond_usual(recorded.sent[roots], counts, usual, FEW)
+    yield roots[found], excess.turns(recorded.sent[roots[found]], counts, usual)
     for part in _heavy(recorded, calm, roots):
-        heavy = part[_beyond(recorded.sent[part], *_numbers(recorded, calm, part, clients), SEVERAL)]
+        heavy = part[excess.beyond_usual(recorded.sent[part], *_numbers(recorded, calm, part, clients), SEVERAL)]
         yield heavy, np.full(len(heavy), NEVER)
 
 
@@ -170,9 +158,11 @@ def _numbers(recorded: Recorded, calm: Mask, roots: Times, clients: _Clients) ->
     )
     its = calm[:steps]
     even = np.ones(steps)
-    usual = _rate(its, counts - after_pause, even) + _rate(its, after_pause, clients.pausing) * clients.ready
+    usual = (
+        excess.rate(its, counts - after_pause, even) + excess.rate(its, after_pause, clients.pausing) * clients.ready
+    )
     if _opens_more(recorded, calm, roots):
-        usual = np.maximum(usual, _rate(its, counts, even))
+        usual = np.maximum(usual, excess.rate(its, counts, even))
     return counts, usual
 
 
@@ -185,96 +175,3 @@ def _opens_more(recorded: Recorded, calm: Mask, roots: Times) -> bool:
     later = ~calm[recorded.steps.at(recorded.sent[roots[first]])]
     in_calm = (len(first) - later.sum()) / max(calm.sum(), 1)
     return bool(later.sum() > max(MOSTLY * len(first), QUICK * in_calm * (len(calm) - calm.sum())))
-
-
-def _beyond(sent: Times, counts: Times, usual: Shares, least: int) -> Times:
-    """Return which of the requests that were sent then, in this order, came beyond their usual number."""
-    found = [
-        first + _without_turn(sent[first:last], usual)
-        for begin, end in _stretches(counts, usual, least)
-        for first, last in [np.searchsorted(sent, (begin * STEP_NS, end * STEP_NS)).tolist()]
-    ]
-    return np.concatenate([np.empty(0, dtype=np.int64), *found])
-
-
-def _rate(calm: Mask, counts: Times, by: Shares) -> float:
-    """Return how many requests are sent in a step for each of those that can send one (`by`). The number is the higher
-    of that in calm time and that of all steps, because so many may come evenly."""
-    in_calm = counts[calm].sum() / max(by[calm].sum(), 1.0) if calm.sum() * STEP_NS >= SECOND else 0.0
-    return float(max(in_calm, counts.sum() / max(by.sum(), 1.0)))
-
-
-def _stretches(counts: Times, usual: Shares, least: int) -> list[tuple[int, int]]:
-    """Return the stretches of steps in which far more requests came than usual. Each has its first step, the step after
-    its last, and at least `least` requests. Requests that make up for those that were missing just before did not come
-    beyond the usual number."""
-    missing, sums = _missing(counts, usual), _sums(usual)
-    found: list[tuple[int, int]] = []
-    walk, top, begin, at = 0.0, 0.0, 0, 0
-    for step, (count, expected) in enumerate(zip(counts.tolist(), usual.tolist(), strict=True)):
-        if walk <= 0.0:
-            walk, top, begin, at = 0.0, 0.0, step, step
-        walk += count - expected * DRIFT
-        if walk > top:
-            top, at = walk, step
-        if walk <= top / 2 or step == len(counts) - 1:
-            more = int(counts[begin : at + 1].sum()) - missing[begin]
-            if top > missing[begin] and more >= least and _is_more(more, DRIFT * (sums[at + 1] - sums[begin])):
-                found.append((begin, at + 1))
-            walk = 0.0
-    return found
-
-
-def _sums(values: Times | Shares) -> Shares:
-    return np.concatenate(([0.0], np.cumsum(values)))
-
-
-def _is_more(count: float, usual: float) -> bool:
-    """Return whether so many requests come by chance as seldom as a large number exceeds its mean by `SIGMAS` standard
-    deviations (Chernoff's bound of a Poisson number with the mean `usual`)."""
-    return count > usual and (usual == 0.0 or count * log(count / usual) - count + usual >= SIGMAS**2 / 2)
-
-
-def _missing(counts: Times, usual: Shares) -> Shares:
-    """Return how many requests were missing just before each step. It is 0 where chance makes as many of the usual
-    rate."""
-    came, due = _sums(counts), _sums(usual)
-    found = np.zeros(len(counts))
-    for steps in LULLS:
-        expected = due[steps:-1] - due[: -1 - steps]
-        few = expected - (came[steps:-1] - came[: -1 - steps])
-        found[steps:] = np.maximum(found[steps:], np.where(few > LULL_SIGMAS * np.sqrt(expected), few, 0.0))
-    return found
-
-
-def _without_turn(sent: Times, usual: Shares) -> Times:
-    """Return the requests that came before it was their turn at the usual rate (a token bucket that holds those of
-    50 ms)."""
-    due = np.interp(sent, np.arange(len(usual) + 1) * STEP_NS, _sums(usual))
-    most = 5.0 * usual[np.minimum(sent // STEP_NS, len(usual) - 1)]
-    tokens, last, found = np.inf, 0.0, []
-    for i, (now, most_now) in enumerate(zip(due.tolist(), most.tolist(), strict=True)):
-        tokens = min(tokens + now - last, most_now)
-        last = now
-        if tokens >= 1.0:
-            tokens -= 1.0
-        else:
-            found.append(i)
-    return np.array(found, dtype=np.int64)
-
-
-def _turns(sent: Times, counts: Times, usual: Shares) -> Times:
-    """Return when the turn of each of these requests comes if they fill up, in their order, what the others leave of
-    the usual number. `sent` is when they were sent, and `counts` is the number of all requests of each step."""
-    mine = np.bincount(sent // STEP_NS, minlength=len(counts))
-    turns = np.full(len(sent), NEVER)
-    waiting, sent_on, spare = 0, 0, 0.0
-    for step, (came, left) in enumerate(zip(mine.tolist(), (usual - (counts - mine)).tolist(), strict=True)):
-        waiting += came
-        spare = spare + left if waiting else 0.0
-        number = min(int(max(spare, 0.0)), waiting)
-        if number:
-            turns[sent_on : sent_on + number] = step * STEP_NS + (np.arange(number) + 1) * STEP_NS // (number + 1)
-            waiting, sent_on, spare = waiting - number, sent_on + number, spare - number
-    late: Times = np.maximum(turns, sent)
-    return late

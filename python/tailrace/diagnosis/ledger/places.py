@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MOSTLY, QUICK, STEP_NS
 from tailrace.diagnosis.ledger import silences
+from tailrace.diagnosis.ledger.alike import alike, each_alone, near
 from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded, are_first
 from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.ledger.workers import turns
@@ -44,9 +45,6 @@ LONGER = 10.0
 6.6 medians.)"""
 LOGIN = "LOGIN"
 """This is the name of the first visit on a connection to a database (crates/core/src/capture/wire)."""
-SPREAD = 1.0 + MOSTLY
-"""Visits that wait for the same timer or compute the same share a machine with others. So the longest of them takes up
-to a half longer than the shortest."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +126,8 @@ class _Here:
     """The visit spent most of its time in a call that took long by itself."""
     lost: Mask
     """Packets of the visit were lost, so a part of its time may have passed before the server had them."""
+    failed: Mask
+    """It may have failed because a time had passed in which it got nothing."""
     known: int
     """The server serves this many visits at once; 0 means that the number is not known."""
 
@@ -156,6 +156,12 @@ class _Here:
     @cached_property
     def opens(self) -> Mask:
         return opens(Names(self.labels, self.name))
+
+    @cached_property
+    def by_itself(self) -> Mask:
+        """Return which long visits take as long as others that began at other times."""
+        by_others = self.opens | self.lost | self.failed
+        return each_alone(self.begin, self.end, self.is_long & (self.own | self.behind) & ~by_others)
 
     @cached_property
     def is_quick(self) -> Mask:
@@ -291,6 +297,7 @@ def _here(
         np.minimum(called[rows] / np.maximum(end - begin, 1), 1.0),
         behind,
         recorded.lost[rows] > 0,
+        recorded.failed[rows],
         known,
     )
 
@@ -331,7 +338,7 @@ def _heavy(here: _Here) -> Mask:
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
-    sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long))
+    sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long) | here.by_itself)
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
     # Other visits may take as long as a long call, because they wait for their turn to send it, and as long as visits
@@ -340,29 +347,9 @@ def _heavy(here: _Here) -> Mask:
     for name in np.unique(here.name[of_itself]).tolist():
         mine = here.name == name
         known = of_itself & mine
-        works, times = _alike(lasts[known]), _alike(here.lasted[known])
-        found |= long & mine & (here.alone >= here.least) & (_near(here.work, works) | _near(here.lasted, times))
+        works, times = alike(lasts[known]), alike(here.lasted[known])
+        found |= long & mine & (here.alone >= here.least) & (near(here.work, works) | near(here.lasted, times))
     return found
-
-
-def _alike(known: Shares | Times) -> Shares | Times:
-    """Return those of these lengths that belong to a kind of visits that all take as long. Neighbours in the order of
-    lengths that differ by less than a twentieth are of one kind. Where such a kind goes on to lengths much longer than
-    its shortest, the lengths vary, and another visit has one of them by chance."""
-    ordered = np.sort(known)
-    kinds = np.split(ordered, np.flatnonzero(np.diff(ordered) > ALIKE * ordered[1:]) + 1)
-    return np.concatenate([kind for kind in kinds if len(kind) and kind[-1] <= SPREAD * kind[0]] or [ordered[:0]])
-
-
-def _near(lasted: Shares | Times, known: Shares | Times) -> Mask:
-    """Return which visits took as long as one of `known`. Visits that compute the same agree in time at full speed.
-    Visits that wait for the same thing agree in clock time."""
-    if not len(known):
-        return np.zeros(len(lasted), dtype=bool)
-    ordered = np.sort(known)
-    at = np.searchsorted(ordered, lasted)
-    near = [np.abs(ordered[np.clip(at - k, 0, len(ordered) - 1)] - lasted) for k in (0, 1)]
-    return np.asarray(np.minimum(*near) <= ALIKE * lasted)
 
 
 def _passed(here: _Here, long: Mask) -> Shares:
@@ -517,8 +504,9 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
         begins = turns(came, here.end, places)
         served = here.end - begins
         # With the right number, only visits that take long by themselves are served for long, and no visit leaves long
-        # before its turn.
-        wrong = int(np.where(heavy, served < here.least, np.abs(served) >= here.least).sum())
+        # before its turn. Visits that last alike did not wait.
+        least = np.where(here.by_itself, (1.0 - ALIKE) * here.lasted, here.least)
+        wrong = int(np.where(heavy, served < least, np.abs(served) >= here.least).sum())
         long = float(np.median(served[heavy])) >= here.least
         if long and wrong <= fewest and float(np.median(begins - here.begin)) * 2 <= here.usual:
             best, start, fewest = places, np.minimum(begins, here.end), wrong - 1

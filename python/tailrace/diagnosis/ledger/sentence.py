@@ -6,7 +6,7 @@ from math import ceil
 
 from tailrace.diagnosis.constants import ALIKE, MANY
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import bursts, choices, retries
+from tailrace.diagnosis.ledger import bursts, calls, choices, retries
 from tailrace.diagnosis.ledger.losses import CAUSES
 from tailrace.diagnosis.ledger.reproduced import is_reproduced
 from tailrace.diagnosis.ledger.verdict import Replayed, Share
@@ -52,7 +52,8 @@ def sentence(replayed: Replayed, not_reproduced: tuple[str, ...]) -> str:
 def taken_away(one: Share, replayed: Replayed) -> tuple[str, int, str]:
     """Return what is taken away, in words, the number of very slow requests that go with it, and their share."""
     gone = max(replayed.replayed - one.without, 0)
-    what = SAYS[one.cause].format(server=one.server, place=one.place or "others")
+    says = calls.SAYS if one.cause == bursts.CAUSE and one.server else SAYS[one.cause]
+    what = says.format(server=one.server, place=one.place or "others")
     return what, gone, share(gone / replayed.replayed) if replayed.replayed else "0 %"
 
 

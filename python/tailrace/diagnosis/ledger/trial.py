@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailrace._core import Section
 from tailrace.diagnosis.constants import LONG_NS, STEP_NS
-from tailrace.diagnosis.ledger import bursts, choices, delays, retries
+from tailrace.diagnosis.ledger import bursts, calls, choices, delays, retries
 from tailrace.diagnosis.ledger.account import Account, Line
 from tailrace.diagnosis.ledger.bursts import Beyond
 from tailrace.diagnosis.ledger.losses import Seen, own_work
@@ -55,6 +55,8 @@ class Removable:
     """For each of the retries, this is the visit of the first attempt."""
     calls_again: Times
     """These calls were sent again. Without the retries, they are not made, and nobody gives up what they repeat."""
+    calls_beyond: Mapping[Line, Times]
+    """These calls to a server came beyond their usual number. Without the line, they are not made."""
     patient: Times
     """Without the retries, the senders of these first attempts wait for the answer."""
     instead: tuple[Times, Times]
@@ -64,8 +66,9 @@ class Removable:
     @classmethod
     def of(cls, seen: Seen, account: Account) -> Removable:
         recorded = account.recorded
-        again, calls = account.repeated, account.repeated_calls
+        again, again_calls = account.repeated, account.repeated_calls
         came = bursts.beyond(recorded, seen.calm, again.visits, seen.view.topology)
+        beyond_ = calls.beyond(recorded, seen.calm, again_calls.visits, seen.view.topology)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         still_slow = {
@@ -83,19 +86,21 @@ class Removable:
             still_slow,
             batch,
             again.first,
-            calls.visits,
-            _union((again.first, calls.first)),
+            again_calls.visits,
+            {(BURST, server): its for server, its in beyond_.items()},
+            _union((again.first, again_calls.first)),
             again.instead(recorded),
             seen.slow.threshold_ns,
         )
 
     @property
     def came(self) -> Mapping[Line, Times]:
-        """Return the requests of the lines of clients, and the calls that were sent again. The burst has all that came
-        beyond the usual number."""
+        """Return the requests of the lines of clients, the calls that were sent again, and those beyond their usual
+        number. The burst has all requests that came beyond the usual number."""
         requests = {line: came.requests for line, came in self.of_clients.items()}
         burst = _union((requests[BURST, ""], requests[HOLDERS], self.batch))
-        return {(BURST, ""): burst, (RETRIES, ""): _union((requests[RETRIES, ""], self.calls_again))}
+        retried = _union((requests[RETRIES, ""], self.calls_again))
+        return {(BURST, ""): burst, (RETRIES, ""): retried, **self.calls_beyond}
 
     def whole(self) -> Trial:
         """Return a trial of all visits, with their recorded choices."""
@@ -161,9 +166,7 @@ class Trial:
         self._turns = {line: (at[at >= 0], removable.of_clients[line].turns[at >= 0]) for line, at in places.items()}
         again, before = places[RETRIES, ""], self._places(removable.first_attempts)
         self._again, self._before = again[again >= 0], before[again >= 0]
-        self._attempts = np.zeros(len(visits), dtype=np.uint8)
-        self._attempts[self._inside(removable.patient)] = PATIENT
-        self._attempts[self._inside(removable.calls_again)] = NEVER_MADE
+        self._calls = {line: self._inside(its) for line, its in removable.calls_beyond.items()}
         self._waits = account.recorded.gives_up[visits]
         instead = np.array([self._places(visits) for visits in removable.instead])
         self._lost, self._taken = instead[:, (instead >= 0).all(axis=0)]
@@ -259,7 +262,7 @@ class Trial:
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
         left = [*self._pauses, *(one for line, one in self._delays.items() if line not in without)]
         late, pause = delays.held_up(len(sent), left) if left else (None, None)
-        attempts = self._attempts if (RETRIES, "") in without else None
+        attempts = self._attempts(without)
         run = self._capacity(without), sent, self._choosing(without), departure, arrival
         needs = np.max(spare, axis=0) if spare else None, np.min(most, axis=0) if most else None
         self._section.run(*run, late, pause, *needs, apart, attempts)
@@ -271,6 +274,18 @@ class Trial:
             slow[self._lost] = slow[self._taken]
             slow[self._again] = slow[self._before] & (self._before >= 0)
         return arrival, departure, slow
+
+    def _attempts(self, without: frozenset[Line]) -> NDArray[np.uint8] | None:
+        """Return which visits are not made without these lines, and whose senders do not give them up."""
+        never = [self._calls[line] for line in without & self._calls.keys()]
+        if not never and (RETRIES, "") not in without:
+            return None
+        found = np.zeros(len(self.visits), dtype=np.uint8)
+        if (RETRIES, "") in without:
+            found[self._inside(self._removable.patient)] = PATIENT
+            never.append(self._inside(self._removable.calls_again))
+        found[_union(never)] = NEVER_MADE
+        return found
 
     def _choosing(self, without: frozenset[Line]) -> list[str]:
         """Return how the replay makes each choice."""

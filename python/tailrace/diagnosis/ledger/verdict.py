@@ -57,8 +57,8 @@ class Share:
 
     cause: str
     server: str | None
-    """The line took the capacity of this server. For a balancer, this is the server that balances. It is None for
-    bursts and retries, because the clients cause these."""
+    """The line took the capacity of this server, or its calls came to it. For a balancer, this is the server that
+    balances. It is None for bursts and retries that the clients cause."""
     vlrt: float
     without: int
     """This many very slow requests would have remained without this line alone."""
@@ -190,10 +190,10 @@ class _Bench:
             return remain if replayed == as_it_was else min(round(remain * replayed / as_it_was), replayed)
 
         def share(line: Line, vlrt: float, remain: int) -> Share:
-            if line[0] != BURST:
-                return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line))
-            whole = of_replayed(int((trial.slow(frozenset({line, HOLDERS})) & mine).sum()))
-            return Share(BURST, None, vlrt, whole, self.account.who(line), self.which(number))
+            if line == (BURST, ""):
+                remain = int((trial.slow(frozenset({line, HOLDERS})) & mine).sum())
+            which = self.which(number, line) if line[0] == BURST else None
+            return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line), which)
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
         verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
@@ -345,9 +345,9 @@ class _Bench:
         recorded, visits = self.account.recorded, self.account.involved(line)
         return bool(((recorded.sent[visits] < end) & (recorded.departure[visits] > begin)).any())
 
-    def which(self, number: int) -> str | None:
+    def which(self, number: int, line: Line) -> str | None:
         """Return in words of which interaction most requests of the burst are, if that differs from the usual, and how
-        many requests took that long by themselves."""
+        many requests took that long by themselves. Of calls, return of which interaction most are."""
         recorded, removable = self.account.recorded, self.removable
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
         times = min(one.begin for one in clusters) - LOOKBACK_NS, max(one.end for one in clusters) + 1
@@ -358,9 +358,13 @@ class _Bench:
             its: Times = requests[(sent >= first) & (sent < last)]
             return its
 
-        names = Counter(recorded.names[near(removable.came[BURST, ""])].tolist())
+        names = Counter(recorded.names[near(removable.came[line])].tolist())
         if not names:
             return None
+        if line[1]:
+            name, most = names.most_common(1)[0]
+            of_it = f", {most:,} of them {name}" if name else ""
+            return f"{names.total():,} calls came beyond the usual number{of_it}"
         usual = self._usual
         name, most = max(names.items(), key=lambda item: item[1] / (usual[item[0]] + 1))
         differs = most * (sum(usual.values()) + 1) >= 2 * (usual[name] + 1) * names.total()

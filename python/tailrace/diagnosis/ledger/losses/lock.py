@@ -15,12 +15,14 @@ file were sampled in that state.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import (
+    ALIKE,
     CHANCE,
     EXPECTED,
     HARDLY_ANY,
@@ -74,8 +76,12 @@ def find(seen: Seen, server: str) -> Loss | None:
         return Loss(share, 1, words) if share.any() else None
     visits, lasts = _longest(*(np.concatenate(part) for part in zip(*found, strict=True)))
     whose = ", ".join(sorted(set(names[visits].tolist()) - {""}))
-    reported = int(recorded.locked[visits].sum())
-    return Loss(share, 1, _words(whose, lasts, reported), delays=Delays.paused(visits, lasts))
+    notes = [
+        f"{number:,} of which failed because of a lock" for number in [int(recorded.locked[visits].sum())] if number
+    ]
+    held_by = [names[_holders(recorded, np.setdiff1d(here, visits), *one)] for one in found]
+    notes += [f"until {name} left" for name in sorted(set(np.concatenate(held_by).tolist()) - {""})]
+    return Loss(share, 1, _words(whose, lasts, notes), delays=Delays.paused(visits, lasts))
 
 
 @dataclass(frozen=True)
@@ -97,9 +103,17 @@ def _kinds(recorded: Recorded, names: Names, here: Times) -> list[_Kind]:
     return [_Kind(*one) for one in zip(each, shares.tolist(), strict=True) if len(one[0]) >= SEVERAL]
 
 
-def _words(names: str, lasts: Times, reported: int = 0) -> str:
-    each = f"{count(len(lasts), 'visit')} of up to {duration(int(lasts.max()))}"
-    each += f", {reported:,} of which failed because of a lock" if reported else ""
+def _holders(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> Times:
+    """Return the other visits that were inside all the time in which these waited, and left when it was over."""
+    left = recorded.departure[waited]
+    begin, end = int((left - lasts).min()), int(left.min())
+    slack = int(ALIKE * (end - begin))
+    at_end = np.abs(recorded.departure[others] - end) <= slack
+    return others[at_end & (recorded.start[others] <= begin + slack)]
+
+
+def _words(names: str, lasts: Times, notes: Iterable[str] = ()) -> str:
+    each = ", ".join((f"{count(len(lasts), 'visit')} of up to {duration(int(lasts.max()))}", *notes))
     return f"{names} ({each})" if names else each
 
 
