@@ -1,7 +1,8 @@
-//! `_core.Names`, `_core.folded_word`, `_core.without_rare_words`: requests of text are named as those of packets.
+//! `_core.Names`, `_core.waits_for_others`, `_core.folded_word`, `_core.without_rare_words`: requests of text are named as those of packets.
 
 use pyo3::prelude::*;
 use tailrace_core::capture::names::{self, Namer};
+use tailrace_core::capture::wire::redis::commands;
 use tailrace_core::capture::wire::Raw;
 
 #[pyclass]
@@ -45,6 +46,11 @@ impl Names {
     fn of_statement(&mut self, sql: &str) -> &str {
         self.name(Raw::Sql(sql.as_bytes()))
     }
+}
+
+#[pyfunction]
+pub fn waits_for_others(name: &str) -> bool {
+    commands::waits(name)
 }
 
 #[pyfunction]

@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
-from tailrace.diagnosis.constants import MOMENTS, MOSTLY
+from tailrace.diagnosis.constants import LEAST_LIMIT, MANY, MOMENTS, MOSTLY, NEARLY, RARE, RELATED
 from tailrace.diagnosis.queues import held_from, plateau
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import share
@@ -17,16 +18,8 @@ from tailrace.diagnosis.words import share
 class Lasting:
     server: str
     length: int
-    """The queue was held at this length …"""
-    held: float
-    """… for this share of the time in which requests were sent."""
-
-    @property
-    def sentence(self) -> str:
-        return (
-            f"The queue of {self.server} was held at {self.length:,} for {share(self.held)} of the time in which "
-            "requests were sent, so the recording does not show when the overload began."
-        )
+    """The queue was at most so long."""
+    sentence: str
 
 
 def find(view: View, dropper: str) -> Lasting | None:
@@ -41,5 +34,28 @@ def find(view: View, dropper: str) -> Lasting | None:
         limit = plateau(queue)
         held = 0.0 if limit is None else float(np.mean(queue >= held_from(limit)))
         if limit is not None and held > MOSTLY:
-            return Lasting(server, limit, held)
+            sentence = (
+                f"The queue of {server} was held at {limit:,} for {share(held)} of the time in which requests were "
+                "sent, so the recording does not show when the overload began."
+            )
+            return Lasting(server, limit, sentence)
     return None
+
+
+def waited_in(view: View, server: str) -> Lasting | None:
+    """Return the server if its queue was long at all times, and the visits that met a longer one took longer. If each
+    visit waited for something of its own, its time would not depend on the queue."""
+    stays = view.visits.filter(pl.col("server") == server, pl.col("arrival").is_not_null())
+    met = stays.select("arrival", took=pl.col("departure") - pl.col("arrival")).collect()
+    queue = view.stays[server].queue(met["arrival"].to_numpy())
+    if len(met) < MANY or float(np.mean(queue >= LEAST_LIMIT)) < NEARLY:
+        return None
+    ranks = met.select(pl.col("took").rank(), queue=pl.Series(queue).rank())
+    if not (ranks.select(pl.corr("took", "queue")).item() or 0.0) >= RELATED:
+        return None
+    short, long = (round(float(np.percentile(queue, part))) for part in (100 * RARE, 100 * (1.0 - RARE)))
+    sentence = (
+        f"{server} had {short:,} to {long:,} requests whenever requests were sent, and those that met more of them "
+        f"took longer: {server} was overloaded, and the recording does not show when that began."
+    )
+    return Lasting(server, long, sentence)

@@ -135,9 +135,17 @@ def _of_cluster(
     if unseen:
         return replace(told(None, None), look=None)
     found = told(*_origin(view, known, cluster, lost, part))
-    if found.origin is None and lost.dropper in view.stays and (full := lasting.find(view, lost.dropper)):
+    if found.origin is None and (full := _lasting(view, cluster, lost)):
         return told(full.server, _crest(part.times, view.stays[full.server].queue(part.times)), full)
     return found
+
+
+def _lasting(view: View, cluster: Cluster, lost: Drops) -> Lasting | None:
+    """Return the server at which the queue stayed long, if that lasted for most of the recording."""
+    if lost.dropper in view.stays:
+        return lasting.find(view, lost.dropper)
+    place, long = _place(view, cluster, lost), (cluster.end - cluster.begin) * 2 > view.end - view.begin
+    return lasting.waited_in(view, place) if long and place else None
 
 
 def _crest(times: Times, queue: Times) -> Rise:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tailrace._core import Replay
 from tailrace.diagnosis import settle, tasks
-from tailrace.diagnosis.constants import ACTS, EXPECTED, MOSTLY, SHORTEST_NS, SIGMAS, STEP_NS, WINDOW_NS
+from tailrace.diagnosis.constants import ACTS, EXPECTED, MOSTLY, NEARLY, SHORTEST_NS, SIGMAS, STEP_NS, WINDOW_NS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation
 from tailrace.diagnosis.ledger.losses import (
@@ -129,7 +129,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     recorded = places.seated(recorded, held, blocking)
     computed = {server for server, one in held.items() if holding.fill_cpu(seen, server, one)}
     seen = replace(seen, held=places.fullest(recorded, held, computed))
-    losses |= _losses(seen, recorded, HOLDERS)
+    losses = _handed_over(seen, recorded, losses | _losses(seen, recorded, HOLDERS))
     waits = [holding.pauses(seen, recorded, server) for server in blocking if server in seen.held]
     pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)
     for server, one in blocking.items():
@@ -178,6 +178,24 @@ def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
 def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[Line, Loss]:
     found = ((cause.name, server, cause.find(seen, server)) for server in recorded.servers for cause in causes)
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
+
+
+def _handed_over(seen: Seen, recorded: Recorded, losses: dict[Line, Loss]) -> dict[Line, Loss]:
+    """Return the losses, in which visits waited for others that computed nearly all the time, instead of for a lock.
+    They may wait for a thread of a pool. In a database with a thread for each visit, they wait for a lock all the
+    same."""
+    found = dict(losses)
+    for (cause, server), one in losses.items():
+        held = losses.get((own_work.CAUSE, server))
+        if cause != lock.CAUSE or one.delays is None or held is None or held.visits is None:
+            continue
+        until = recorded.departure[one.delays.visits]
+        computed = spans(np.column_stack((recorded.arrival[held.visits], recorded.departure[held.visits])))
+        meanwhile = overlap(computed, until - one.delays.lasts, until).sum()
+        if meanwhile >= NEARLY * one.delays.lasts.sum() and not limits.has_own_threads(seen.view, server):
+            found[own_work.CAUSE, server] = replace(held, delays=one.delays)
+            found[cause, server] = replace(one, delays=None)
+    return {line: loss for line, loss in found.items() if loss.took}
 
 
 def _lost(recorded: Recorded, losses: dict[Line, Loss]) -> dict[str, Shares]:

@@ -24,6 +24,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -333,17 +334,19 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
 
 def _heavy(here: _Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
+    # Their names identify visits that hold places for long, whether they compute or wait for another server.
+    named = _named(here, here.is_long)
     if not long.any():
-        return long
+        return named
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
-    sure = long & (here.behind | (passed > 0) | (by_turn > 0) | _named(here, long) | here.by_itself)
+    sure = named | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
     # Other visits may take as long as a long call, because they wait for their turn to send it, and as long as visits
     # that took turns, because they wait behind these.
-    of_itself = sure & ~here.behind & (by_turn == 0)
+    of_itself = sure & long & ~here.behind & (by_turn == 0)
     for name in np.unique(here.name[of_itself]).tolist():
         mine = here.name == name
         known = of_itself & mine
@@ -441,13 +444,23 @@ def _named(here: _Here, long: Mask) -> Mask:
     found = np.zeros(len(long), dtype=bool)
     if not always.any():
         return found
-    others = ~always[which]
+    # Others wait here or on their way, and in no call. Visits of a kind that never waits do not need what these hold.
+    waits = (long & here.own) | (here.begin - here.came >= here.least)
+    others = (~always & (np.bincount(which, weights=waits) > 0))[which]
     for kind in np.flatnonzero(always).tolist():
         rare = float(count[count <= count[kind]].sum()) / len(long)
         mine = which == kind
-        if float(np.prod(np.minimum(rare * _ranks(here, np.flatnonzero(mine), others), 1.0))) <= CHANCE:
+        by_chance = np.minimum(rare * _ranks(here, np.flatnonzero(mine), others), 1.0)
+        if len(by_chance) and _all_by_chance(by_chance) <= CHANCE:
             found |= mine
     return found
+
+
+def _all_by_chance(each: Shares) -> float:
+    """Return the probability that chance makes so small a product of as many probabilities (Fisher 1925)."""
+    whole = -float(np.log(each).sum())
+    terms = whole ** np.arange(len(each)) / np.cumprod(np.maximum(np.arange(len(each)), 1.0))
+    return exp(-whole) * float(terms.sum())
 
 
 def _ranks(here: _Here, mine: Times, others: Mask) -> Shares:

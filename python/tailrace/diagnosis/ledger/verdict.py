@@ -65,6 +65,8 @@ class Share:
     place: str | None = None
     which: str | None = None
     """Most of the requests of a burst were of this interaction: `230 of them were order`."""
+    alone: int = 0
+    """So many requests of a burst took that long by themselves."""
 
 
 @dataclass(frozen=True)
@@ -192,8 +194,8 @@ class _Bench:
         def share(line: Line, vlrt: float, remain: int) -> Share:
             if line == (BURST, ""):
                 remain = int((trial.slow(frozenset({line, HOLDERS})) & mine).sum())
-            which = self.which(number, line) if line[0] == BURST else None
-            return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line), which)
+            which, alone = self.which(number, line) if line[0] == BURST else (None, 0)
+            return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line), which, alone)
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
         verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
@@ -345,9 +347,9 @@ class _Bench:
         recorded, visits = self.account.recorded, self.account.involved(line)
         return bool(((recorded.sent[visits] < end) & (recorded.departure[visits] > begin)).any())
 
-    def which(self, number: int, line: Line) -> str | None:
-        """Return in words of which interaction most requests of the burst are, if that differs from the usual, and how
-        many requests took that long by themselves. Of calls, return of which interaction most are."""
+    def which(self, number: int, line: Line) -> tuple[str | None, int]:
+        """Return in words of which interaction most requests or calls of a burst are, if that is worth saying, and how
+        many requests of it took that long by themselves."""
         recorded, removable = self.account.recorded, self.removable
         clusters = [self.seen.slow.clusters[at] for at in self.groups[number]]
         times = min(one.begin for one in clusters) - LOOKBACK_NS, max(one.end for one in clusters) + 1
@@ -360,18 +362,18 @@ class _Bench:
 
         names = Counter(recorded.names[near(removable.came[line])].tolist())
         if not names:
-            return None
+            return None, 0
         if line[1]:
             name, most = names.most_common(1)[0]
             of_it = f", {most:,} of them {name}" if name else ""
-            return f"{names.total():,} calls came beyond the usual number{of_it}"
+            return f"{names.total():,} calls came beyond the usual number{of_it}", 0
         usual = self._usual
         name, most = max(names.items(), key=lambda item: item[1] / (usual[item[0]] + 1))
         differs = most * (sum(usual.values()) + 1) >= 2 * (usual[name] + 1) * names.total()
         said = [f"{most:,} of them were {name}"] if name and differs else []
         if many := len(near(removable.batch)):
             said.append(f"{many:,} took that long by themselves")
-        return ", and ".join(said) or None
+        return ", and ".join(said) or None, many
 
     @cached_property
     def _usual(self) -> dict[str, int]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace._core import waits_for_others
 from tailrace.diagnosis.constants import (
     ALIKE,
     CHANCE,
@@ -79,8 +80,8 @@ def find(seen: Seen, server: str) -> Loss | None:
     notes = [
         f"{number:,} of which failed because of a lock" for number in [int(recorded.locked[visits].sum())] if number
     ]
-    held_by = [names[_holders(recorded, np.setdiff1d(here, visits), *one)] for one in found]
-    notes += [f"until {name} left" for name in sorted(set(np.concatenate(held_by).tolist()) - {""})]
+    held_by = np.concatenate([_holders(recorded, np.setdiff1d(here, visits), *one) for one in found])
+    notes += [f"until {name} left" for name in sorted(set(names[held_by].tolist()) - {""})]
     return Loss(share, 1, _words(whose, lasts, notes), delays=Delays.paused(visits, lasts))
 
 
@@ -96,11 +97,14 @@ def _kinds(recorded: Recorded, names: Names, here: Times) -> list[_Kind]:
     """Return the kinds of visits of a server that have enough of them: those of one name."""
     if not len(here):
         return []
-    _, kind, counts = np.unique(names.number[here], return_inverse=True, return_counts=True)
+    numbers, kind, counts = np.unique(names.number[here], return_inverse=True, return_counts=True)
+    # What waits for another client, such as a worker for a job, does so without a lock.
+    alone = [not waits_for_others(name) for name in names.labels[numbers].tolist()]
     first = are_first(recorded.parent[here], recorded.sent[here])
     shares = np.bincount(kind, first, len(counts)) / first.sum()
     each = np.split(here[np.argsort(kind, kind="stable")], np.cumsum(counts)[:-1])
-    return [_Kind(*one) for one in zip(each, shares.tolist(), strict=True) if len(one[0]) >= SEVERAL]
+    kinds = zip(alone, each, shares.tolist(), strict=True)
+    return [_Kind(its, share) for one, its, share in kinds if one and len(its) >= SEVERAL]
 
 
 def _holders(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> Times:
@@ -166,7 +170,9 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Ki
         later = slice(gap + 1, int(np.searchsorted(first_started, end - work)))
         waited = np.sort(leaving[later][started[later] < end - work])
         waited = waited[recorded.lost[waited] == 0]  # The others may have waited until their packets were sent again.
-        if len(waited) < SEVERAL:
+        # Visits that left one after the other, as they had come, may take that long by themselves.
+        apart = MOSTLY * np.ptp(recorded.start[waited]) if len(waited) else 0.0
+        if len(waited) < SEVERAL or np.ptp(recorded.departure[waited]) > apart:
             continue
         # Visits of this kind still left before the gap, so none of them waited then.
         since = np.maximum(recorded.start[waited], begin)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import settle
-from tailrace.diagnosis.constants import ACTS, ALIKE, HARDLY_ANY, MANY, MOMENTS, NEARLY, SEVERAL, STEP_NS
+from tailrace.diagnosis.constants import ACTS, ALIKE, HARDLY_ANY, MANY, MOMENTS, NEARLY, RELATED, SEVERAL, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import Shares
@@ -28,8 +28,6 @@ SAYS = "what {server} lost because many visits were inside"
 PLAIN = "{origin} became slower the more requests it held"
 METRICS, EVENTS = ("cpu_busy",), ()
 COMPUTES = True
-RELATED = 0.7
-"""A rank correlation of so much explains half of the variance of the ranks."""
 VISITS = round(ALIKE**-2)
 """The CPU time of 400 visits varies by a twentieth by chance, where that of a single one varies by its mean."""
 TENTHS = 2 * NormalDist().pdf(NormalDist().inv_cdf(NEARLY)) / HARDLY_ANY
