@@ -39,11 +39,11 @@ def shares(dataset: Any) -> dict[str, float]:
     return {cause: vlrt / whole for cause, vlrt in found.items()} if whole else {}
 
 
-def here(begin: np.ndarray, end: np.ndarray) -> places._Here:
+def here(begin: np.ndarray, end: np.ndarray) -> places.Here:
     """Visits of one server that are all called the same."""
     n = len(begin)
     flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
     work = (end - begin).astype(float)
-    return places._Here(
+    return places.Here(
         np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), flag, 0 * work, flag, flag, flag, 0
     )

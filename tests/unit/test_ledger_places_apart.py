@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ledgers import here
-from tailrace.diagnosis.ledger import places
+from tailrace.diagnosis.ledger import ahead, places
 from tailrace.units import MILLISECOND as MS
 
 
@@ -23,9 +23,9 @@ def test_the_first_that_was_released_lets_others_go_on() -> None:
     held = replace(here(came, ends), name=name, labels=labels)
     assert places._heavy(held).nonzero()[0].tolist() == list(range(len(pages), len(came)))
     # If the last one alone kept the others waiting, they would have waited for it.
-    assert places._first_released(slow, slow + 1000 * MS).tolist() == [int(slow[0] + 1000 * MS)] * 4
-    assert places._first_released(slow, slow).tolist() == slow.tolist(), "without a length"
-    assert places._first_released(slow, slow + 10 * MS).tolist() == (slow + 10 * MS).tolist(), "one after the other"
+    assert ahead.first_released(slow, slow + 1000 * MS).tolist() == [int(slow[0] + 1000 * MS)] * 4
+    assert ahead.first_released(slow, slow).tolist() == slow.tolist(), "without a length"
+    assert ahead.first_released(slow, slow + 10 * MS).tolist() == (slow + 10 * MS).tolist(), "one after the other"
 
 
 def test_as_many_as_leave_together_may_be_the_number_of_places() -> None:
@@ -48,4 +48,4 @@ def test_two_that_overlap_for_a_moment_held_nobody_up() -> None:
     came, end = np.concatenate((pages, slow)), np.concatenate((pages + 4 * MS, slow + 1000 * MS))
     name, labels = (np.arange(len(came)) >= len(pages)).astype(np.uint32), np.array(["page", "export"])
     held = replace(here(came, end), name=name, labels=labels)
-    assert not places._named(held, held.is_long).any()
+    assert not ahead.named(held, held.is_long).any()

@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 use tailrace_core::capture::names::{self, Namer};
-use tailrace_core::capture::wire::redis::commands;
 use tailrace_core::capture::wire::Raw;
+use tailrace_core::record::jobs;
 
 #[pyclass]
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Names {
 
 #[pyfunction]
 pub fn waits_for_others(name: &str) -> bool {
-    commands::waits(name)
+    jobs::waits(name)
 }
 
 #[pyfunction]

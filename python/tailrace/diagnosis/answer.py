@@ -103,7 +103,7 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
     beside = next(filter(None, (meanwhile.sentences(e.findings[4].numbers) for e in episodes)), "")
     if main.origin is None:
-        return episodes[0].findings[4].sentence if main.cause == PACKET_LOSS else beside
+        return _astray(main, episodes) if main.cause == PACKET_LOSS else beside
     open_ = diagnosis.vlrt - round(diagnosis.explained * diagnosis.vlrt)
     if main.cause == UNKNOWN:
         said = [e.findings[3].sentence for e in episodes if e.findings[3].verdict == "found"]
@@ -131,6 +131,12 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
     rest = f" The cause of the {left} {open_:,} is unknown." if open_ else ""
     told = f"The cause: {plain}{evidence}. {main.origin} could not keep up for {lasted}{often}."
     return f"{told}{_worse(main, episodes)}{others}{rest}"
+
+
+def _astray(main: SummaryRow, episodes: list[Episode]) -> str:
+    """Return where packets of these requests were lost, over all episodes."""
+    where = dict.fromkeys(str(e.findings[4].numbers.get("where", "on the way")) for e in episodes)
+    return f"Packets of {count(main.vlrt, 'request')} were lost {' and '.join(where)}, and sent again."
 
 
 def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:

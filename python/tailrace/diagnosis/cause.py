@@ -138,7 +138,7 @@ def _lost_on_the_way(cluster: Cluster, lost: Drops, where: str) -> Cause:
     of = "" if lost.strayed == cluster.vlrt else f" of {cluster.vlrt:,}"
     lost_by = "1 request" if lost.strayed == cluster.vlrt == 1 else f"{lost.strayed:,}{of} requests"
     sentence = f"Packets of {lost_by} were lost {where}, and sent again."
-    return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last))
+    return Cause(PACKET_LOSS, (), Finding("cause", "found", sentence, None, lost.first, lost.last, {"where": where}))
 
 
 def _found(

@@ -1,10 +1,10 @@
 //! The tables of a decoded capture: visits, requests and events in one folder, written completely
 //! or not at all.
 
+use super::jobs::waits;
 use super::rows::{Event, NumberedEvent, Request};
 use super::writer::{self, TableWriter};
 use super::{Names, Visit, VisitSink, NO_ID, NO_NAME, NO_TIME};
-use crate::capture::wire::redis::commands::waits;
 use crate::error::Result;
 use std::path::Path;
 

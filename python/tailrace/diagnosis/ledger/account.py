@@ -36,6 +36,7 @@ from tailrace.diagnosis.ledger.losses import (
     own_work,
     turns,
 )
+from tailrace.diagnosis.ledger.losses import places as soft_resource
 from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.policies import Routes
 from tailrace.diagnosis.ledger.recorded import Flags, Names, Numbers, Recorded
@@ -101,9 +102,10 @@ class Account:
         return np.empty(0, dtype=np.int64) if loss is None or loss.visits is None else loss.visits
 
     def involved(self, line: Line) -> Times:
-        """Return the visits that held places, or that were held up."""
+        """Return the visits that held places, and those that were held up."""
         loss = self.losses.get(line)
-        return self.visits_of(line) if loss is None or loss.delays is None else loss.delays.visits
+        held_up = [] if loss is None or loss.delays is None else [loss.delays.visits]
+        return np.unique(np.concatenate([self.visits_of(line), *held_up]))
 
     def who(self, line: Line) -> str | None:
         """Return the place that took what the line shows, if it is not the server itself."""
@@ -129,7 +131,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     recorded = places.seated(recorded, held, blocking)
     computed = {server for server, one in held.items() if holding.fill_cpu(seen, server, one)}
     seen = replace(seen, held=places.fullest(recorded, held, computed))
-    losses = _handed_over(seen, recorded, losses | _losses(seen, recorded, HOLDERS))
+    losses = _handed_over(seen, recorded, at_once, losses | _losses(seen, recorded, HOLDERS))
     waits = [holding.pauses(seen, recorded, server) for server in blocking if server in seen.held]
     pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)
     for server, one in blocking.items():
@@ -180,19 +182,24 @@ def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[L
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
 
 
-def _handed_over(seen: Seen, recorded: Recorded, losses: dict[Line, Loss]) -> dict[Line, Loss]:
-    """Return the losses, in which visits waited for others that computed nearly all the time, instead of for a lock.
-    They may wait for a thread of a pool. In a database with a thread for each visit, they wait for a lock all the
-    same."""
+def _handed_over(seen: Seen, recorded: Recorded, at_once: Numbers, losses: dict[Line, Loss]) -> dict[Line, Loss]:
+    """Return the losses by what visits really waited for. In a database with a thread for each visit, others wait for a
+    lock of the visits that seem to hold places. Elsewhere, visits that seem to wait for a lock may wait for a thread of
+    a pool, if others computed nearly all the time."""
     found = dict(losses)
     for (cause, server), one in losses.items():
+        own_threads = limits.has_own_threads(seen.view, server)
+        if cause == soft_resource.CAUSE and own_threads and not at_once[recorded.number[server]]:
+            waited = losses.get((lock.CAUSE, server), one)
+            found[lock.CAUSE, server] = replace(waited, place=f"visits behind {one.place}", visits=one.visits)
+            del found[cause, server]
         held = losses.get((own_work.CAUSE, server))
-        if cause != lock.CAUSE or one.delays is None or held is None or held.visits is None:
+        if cause != lock.CAUSE or one.delays is None or held is None or held.visits is None or own_threads:
             continue
         until = recorded.departure[one.delays.visits]
         computed = spans(np.column_stack((recorded.arrival[held.visits], recorded.departure[held.visits])))
         meanwhile = overlap(computed, until - one.delays.lasts, until).sum()
-        if meanwhile >= NEARLY * one.delays.lasts.sum() and not limits.has_own_threads(seen.view, server):
+        if meanwhile >= NEARLY * one.delays.lasts.sum():
             found[own_work.CAUSE, server] = replace(held, delays=one.delays)
             found[cause, server] = replace(one, delays=None)
     return {line: loss for line, loss in found.items() if loss.took}
@@ -322,8 +329,21 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
         took = part if cause in (freeze.CAUSE, lock.CAUSE) else part * sure
         if took.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
+            if cause == UNKNOWN:
+                account.claimed[cause, server] = _all_of_stretches(took, 1.0 - account.capacity[number])
             if cause in UNSEEN:
                 account.losses.setdefault((cause, server), Loss(took, place=UNSEEN[cause]))
+
+
+def _all_of_stretches(took: Shares, lacked: Shares) -> Shares:
+    """Return what took most of what a server lacked in a stretch as if it took all of it: without what others took for
+    a moment, the server would not have gone on."""
+    found = took.copy()
+    for begin, end in _stretches(took > 0.0):
+        its = slice(begin, end)
+        if took[its].sum() >= MOSTLY * lacked[its].sum():
+            found[its] = np.maximum(took[its], lacked[its])
+    return found
 
 
 def _lacking(rest: Shares, mask: NDArray[np.bool_]) -> list[tuple[int, int, float]]:

@@ -19,21 +19,20 @@ behind    Most of its time is a call to a server behind, and that call took long
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, CHANCE, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MOSTLY, QUICK, STEP_NS
+from tailrace.diagnosis.constants import ALIKE, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MOSTLY, QUICK, STEP_NS
 from tailrace.diagnosis.ledger import silences
+from tailrace.diagnosis.ledger.ahead import named
 from tailrace.diagnosis.ledger.alike import alike, each_alone, near
 from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded, are_first
-from tailrace.diagnosis.ledger.steps import NEVER, Shares
+from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, spans, without
@@ -102,7 +101,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class _Here:
+class Here:
     """These are the visits of one server. Times are in nanoseconds."""
 
     rows: Times
@@ -245,7 +244,7 @@ def fullest(recorded: Recorded, held: Mapping[str, Held], computed: Collection[s
     return kept
 
 
-def _held(here: _Here, heavy: Mask) -> Held:
+def _held(here: Here, heavy: Mask) -> Held:
     places, start = _places(here, heavy)
     begin, end = start[heavy], here.end[heavy]
     work = here.work[heavy] * (end - begin) / np.maximum(end - here.begin[heavy], 1)
@@ -260,7 +259,7 @@ def _held(here: _Here, heavy: Mask) -> Held:
     )
 
 
-def _lulls(here: _Here, heavy: Mask, begin: Times) -> Spans:
+def _lulls(here: Here, heavy: Mask, begin: Times) -> Spans:
     left = np.sort(here.end[~heavy])
     gaps = np.column_stack((left[:-1], left[1:]))
     inside = spans(np.column_stack((begin, here.end[heavy])))
@@ -279,13 +278,13 @@ def _here(
     longest: Times,
     heavy: Mask,
     known: int,
-) -> _Here:
+) -> Here:
     begin, end = recorded.start[rows], recorded.departure[rows]
     edges = recorded.steps.edges
     work, alone = (_lasted(edges, each, begin, end) for each in (prior, prior * shared))
     call = longest[rows]
     behind = (call >= 0) & heavy[call]
-    return _Here(
+    return Here(
         rows,
         _came(recorded, rows),
         begin,
@@ -332,16 +331,16 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
     return called, np.where(most * 2 > called, longest, -1)
 
 
-def _heavy(here: _Here) -> Mask:
+def _heavy(here: Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     # Their names identify visits that hold places for long, whether they compute or wait for another server.
-    named = _named(here, here.is_long)
+    named_ = named(here, here.is_long)
     if not long.any():
-        return named
+        return named_
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
-    sure = named | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
+    sure = named_ | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
     # Other visits may take as long as a long call, because they wait for their turn to send it, and as long as visits
@@ -355,7 +354,7 @@ def _heavy(here: _Here) -> Mask:
     return found
 
 
-def _passed(here: _Here, long: Mask) -> Shares:
+def _passed(here: Here, long: Mask) -> Shares:
     """Return for how long others were served while each visit was inside; 0 if that is not long, or not most of its
     time. Before that time, the visit may itself have waited for a place. Visits that open a connection need no such
     place."""
@@ -384,7 +383,7 @@ def opens(names: Names) -> Mask:
     return np.asarray(opening[names.number])
 
 
-def _released(here: _Here, long: Mask) -> Mask:
+def _released(here: Here, long: Mask) -> Mask:
     """Return which visits came one after the other and left in half of that time. Something outside them, such as
     a lock, held them, although others passed when it was over."""
     rows = np.flatnonzero(long)
@@ -400,7 +399,7 @@ def _released(here: _Here, long: Mask) -> Mask:
     return found
 
 
-def _in_turn(here: _Here, long: Mask) -> Shares:
+def _in_turn(here: Here, long: Mask) -> Shares:
     """Return for how long each visit was served, if such visits took turns; 0 for the others. Visits took turns if as
     many were served together as were served before them, for the same time, while more waited. Others may be served
     only between two groups.
@@ -435,73 +434,7 @@ def _in_turn(here: _Here, long: Mask) -> Shares:
     return found
 
 
-def _named(here: _Here, long: Mask) -> Mask:
-    """Return which visits meet three conditions: their interaction is never short, they are among the first that others
-    waited behind, and they are so rare that chance does not put them there."""
-    names, which, count = np.unique(here.name, return_inverse=True, return_counts=True)
-    always = np.bincount(which, weights=long & ~here.orphan) == count
-    always[here.labels[names] == ""] = False
-    found = np.zeros(len(long), dtype=bool)
-    if not always.any():
-        return found
-    # Others wait here or on their way, and in no call. Visits of a kind that never waits do not need what these hold.
-    waits = (long & here.own) | (here.begin - here.came >= here.least)
-    others = (~always & (np.bincount(which, weights=waits) > 0))[which]
-    for kind in np.flatnonzero(always).tolist():
-        rare = float(count[count <= count[kind]].sum()) / len(long)
-        mine = which == kind
-        by_chance = np.minimum(rare * _ranks(here, np.flatnonzero(mine), others), 1.0)
-        if len(by_chance) and _all_by_chance(by_chance) <= CHANCE:
-            found |= mine
-    return found
-
-
-def _all_by_chance(each: Shares) -> float:
-    """Return the probability that chance makes so small a product of as many probabilities (Fisher 1925)."""
-    whole = -float(np.log(each).sum())
-    terms = whole ** np.arange(len(each)) / np.cumprod(np.maximum(np.arange(len(each)), 1.0))
-    return exp(-whole) * float(terms.sum())
-
-
-def _ranks(here: _Here, mine: Times, others: Mask) -> Shares:
-    """Return the rank of the first of these visits in each stall in which others waited behind them. If several have
-    the first rank, it is divided by their number: those that come together are at the head together. A visit has it if
-    every visit that came before it had left by its middle. On an event loop, visits that came before it wait with it
-    for the turn that they need after a call, and have the ranks before its own. Another visit had come by then. The
-    first of those that came after it left with it or later, or with the first of those that held places beside it.
-    Those that came within a twentieth of its time do not count as later: a server that reads from many connections may
-    begin with another."""
-    order = np.argsort(here.came[others], kind="stable")
-    begin, end = here.came[others][order], here.end[others][order]
-    first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
-    next_begin = np.concatenate((begin, [NEVER]))
-    lasted = here.lasted[mine]
-    middle, slack = here.begin[mine] + lasted // 2, (lasted * ALIKE).astype(np.int64)
-    at, later = (np.searchsorted(begin, here.begin[mine] + more, "right") for more in (0, slack))
-    left = np.searchsorted(np.sort(end), middle, "right")
-    rank = 1 + np.maximum(at - left, 0)
-    released = _first_released(here.begin[mine], here.end[mine])
-    counts = (next_begin[at] <= middle) & (first_after[later] >= released - slack)
-    counts &= released - here.begin[mine] >= here.least
-    begins, ends = here.begin[mine][counts], here.end[mine][counts]
-    stalls = spans(np.column_stack((begins, ends)))
-    found, stall = np.full(len(stalls), len(here.rows)), np.searchsorted(stalls[:, 0], begins, "right") - 1
-    np.minimum.at(found, stall, rank[counts])
-    return found / np.maximum(np.bincount(stall, rank[counts] == 1, len(stalls)), 1.0)
-
-
-def _first_released(begin: Times, end: Times) -> Times:
-    """Return for each visit the end of the first one to leave, among itself and those that were inside when it came."""
-    found, inside = np.empty_like(end), list[int]()
-    for i in np.argsort(begin, kind="stable").tolist():
-        heapq.heappush(inside, int(end[i]))
-        while len(inside) > 1 and inside[0] <= begin[i]:
-            heapq.heappop(inside)
-        found[i] = inside[0]
-    return found
-
-
-def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
+def _places(here: Here, heavy: Mask) -> tuple[int, Times]:
     """Return the number of places, and when each visit got one. With this number, others are served as quickly as usual
     once they have a place, and most get one immediately. As many as leave together may be the number."""
     if here.known:
@@ -526,7 +459,7 @@ def _places(here: _Here, heavy: Mask) -> tuple[int, Times]:
     return best, start
 
 
-def _behind_heavy(here: _Here, heavy: Mask) -> Times:
+def _behind_heavy(here: Here, heavy: Mask) -> Times:
     """Return when each visit came in the order in which the server takes visits. It reads from many connections, so it
     may take a visit that takes long before others that came a twentieth of its time earlier and are still there in its
     middle."""
@@ -541,7 +474,7 @@ def _behind_heavy(here: _Here, heavy: Mask) -> Times:
     return came
 
 
-def _most_inside(here: _Here, begin: Times, end: Times) -> int:
+def _most_inside(here: Here, begin: Times, end: Times) -> int:
     """Return the largest number of visits that were inside at once in these times."""
     stays = Stays.of(here.begin, here.end)
     moments = stays.departures - 1

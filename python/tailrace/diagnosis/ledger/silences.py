@@ -17,6 +17,8 @@ from tailrace.diagnosis.tables import KEPT, SILENT
 from tailrace.diagnosis.view import View
 
 NAME = "clients that sent nothing"
+UNFINISHED = "408"
+"""The status of a request whose rest did not come in time (RFC 9110)."""
 FIRST = 2**62
 """The numbers of these connections begin here. Visits have smaller numbers."""
 
@@ -30,7 +32,11 @@ def joined(view: View, stretches: Spans, visits: pl.DataFrame) -> pl.DataFrame:
     unfinished = given_up.join(silent.select("server", since="arrival", until="departure"), on="server").filter(
         (pl.col("arrival") - pl.col("since")).abs() <= slack, (pl.col("departure") - pl.col("until")).abs() <= slack
     )
-    return pl.concat([visits.join(unfinished, on="visit", how="anti"), silent]).sort("visit")
+    # A server that waited in vain for the rest of a request says so.
+    in_vain = pl.col("status").cast(pl.String) == UNFINISHED
+    named = pl.when(in_vain).then(pl.lit(NAME)).otherwise(pl.col("interaction").cast(pl.String)).cast(pl.Categorical)
+    found = pl.concat([visits.join(unfinished, on="visit", how="anti"), silent]).sort("visit")
+    return found.with_columns(interaction=named) if found.select(in_vain.any()).item() else found
 
 
 def _rows(view: View, stretches: Spans, schema: pl.Schema) -> pl.DataFrame:

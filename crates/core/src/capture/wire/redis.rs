@@ -7,7 +7,7 @@
 //! RESP3 separates the messages from the replies. Source: the Redis serialization protocol
 //! specification.
 
-pub mod commands;
+mod commands;
 mod resp;
 #[cfg(test)]
 mod tests;

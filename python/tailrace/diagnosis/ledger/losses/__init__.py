@@ -30,6 +30,7 @@ from tailrace.diagnosis.ledger.losses import (
     places,
     quota,
     restart,
+    safepoint,
     writeback,
 )
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
@@ -75,7 +76,10 @@ class Cause:
 
 
 CAPACITY = tuple(
-    map(Cause.of, (collection, clock, neighbour, flush, writeback, iowait, quota, memory, pipe, restart, freeze))
+    map(
+        Cause.of,
+        (collection, safepoint, clock, neighbour, flush, writeback, iowait, quota, memory, pipe, restart, freeze),
+    )
 )
 _QUIET: tuple[ModuleType, ...] = (overhead,)  # of one module, mypy compares all types exactly
 IN_QUIET_TIMES = tuple(map(Cause.of, _QUIET))

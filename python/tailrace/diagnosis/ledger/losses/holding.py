@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,7 +41,8 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     share = np.zeros(len(seen.steps))
     if not held.places:
         share = overlap(held.lulls, seen.steps.edges[:-1], seen.steps.edges[1:]) / STEP_NS
-    return Loss(share, _blur(seen, server), _words(held), held.visits)
+    shown = replace(held, places=0) if limits.has_own_threads(seen.view, server) else held
+    return Loss(share, _blur(seen, server), _words(shown), held.visits)
 
 
 def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:

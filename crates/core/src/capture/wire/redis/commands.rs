@@ -32,21 +32,3 @@ pub fn is_known(name: &str) -> bool {
             rest.is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_uppercase()))
         })
 }
-
-const POPS: [&str; 10] = [
-    "BLMOVE",
-    "BLMPOP",
-    "BLPOP",
-    "BRPOP",
-    "BRPOPLPUSH",
-    "BZMPOP",
-    "BZPOPMAX",
-    "BZPOPMIN",
-    "XREAD",
-    "XREADGROUP",
-];
-
-/// Whether a command waits until another client adds something, such as a job for a worker.
-pub fn waits(name: &str) -> bool {
-    POPS.contains(&name)
-}

@@ -1,0 +1,97 @@
+"""Visits whose name shows that they take long by themselves: no visit of that name is short, and so many of them are
+ahead of those that wait that chance does not put them there."""
+
+from __future__ import annotations
+
+import heapq
+from math import exp, lgamma, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailrace.diagnosis.constants import ALIKE, CHANCE
+from tailrace.diagnosis.ledger.steps import NEVER, Shares
+from tailrace.diagnosis.queues import Times
+from tailrace.diagnosis.spans import spans
+
+if TYPE_CHECKING:
+    from tailrace.diagnosis.ledger.places import Here
+
+Mask = NDArray[np.bool_]
+
+
+def named(here: Here, long: Mask) -> Mask:
+    """Return which visits meet three conditions: their interaction is never short, they are among the first that others
+    waited behind, and they are so rare that chance does not put them there."""
+    names, which, count = np.unique(here.name, return_inverse=True, return_counts=True)
+    always = np.bincount(which, weights=long & ~here.orphan) == count
+    always[here.labels[names] == ""] = False
+    found = np.zeros(len(long), dtype=bool)
+    if not always.any():
+        return found
+    # Others wait here or on their way, and in no call. Visits of a kind that never waits do not need what these hold.
+    waits = (long & here.own) | (here.begin - here.came >= here.least)
+    others = (~always & (np.bincount(which, weights=waits) > 0))[which]
+    for kind in np.flatnonzero(always).tolist():
+        rare = float(count[count <= count[kind]].sum()) / len(long)
+        mine = which == kind
+        by_chance = _by_chance(here, np.flatnonzero(mine), others, rare)
+        if len(by_chance) and _all_by_chance(by_chance) <= CHANCE:
+            found |= mine
+    return found
+
+
+def _all_by_chance(each: Shares) -> float:
+    """Return the probability that chance makes so small a product of as many probabilities (Fisher 1925)."""
+    whole = -float(np.log(each).sum())
+    terms = whole ** np.arange(len(each)) / np.cumprod(np.maximum(np.arange(len(each)), 1.0))
+    return exp(-whole) * float(terms.sum())
+
+
+def _by_chance(here: Here, mine: Times, others: Mask, rare: float) -> Shares:
+    """Return for each stall in which others waited behind them the probability that chance puts them so far ahead, if
+    they are a `rare` part of all visits. By chance, j of the first m visits are such with a probability of at most
+    C(m, j) rare^j (Boole's inequality); the least of these counts as many times as there are visits to choose from. A
+    visit is ahead if every visit that came before it had left by its middle. On an event loop, visits that came before
+    it wait with it for the turn that they need after a call, and are ahead of it. Another visit had come by then. The
+    first of those that came after it left with it or later, or with the first of those that held places beside it.
+    Those that came within a twentieth of its time do not count as later: a server that reads from many connections may
+    begin with another."""
+    order = np.argsort(here.came[others], kind="stable")
+    begin, end = here.came[others][order], here.end[others][order]
+    first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
+    next_begin = np.concatenate((begin, [NEVER]))
+    lasted = here.lasted[mine]
+    middle, slack = here.begin[mine] + lasted // 2, (lasted * ALIKE).astype(np.int64)
+    at, later = (np.searchsorted(begin, here.begin[mine] + more, "right") for more in (0, slack))
+    left = np.searchsorted(np.sort(end), middle, "right")
+    ahead = np.maximum(at - left, 0)
+    released = first_released(here.begin[mine], here.end[mine])
+    counts = (next_begin[at] <= middle) & (first_after[later] >= released - slack)
+    counts &= released - here.begin[mine] >= here.least
+    begins, ends = here.begin[mine][counts], here.end[mine][counts]
+    stalls = spans(np.column_stack((begins, ends)))
+    stall = np.searchsorted(stalls[:, 0], begins, "right") - 1
+    return np.array([_far_ahead(np.sort(ahead[counts][stall == one]), rare) for one in range(len(stalls))])
+
+
+def _far_ahead(ahead: Times, rare: float) -> float:
+    """Return the probability that chance makes so few others be `ahead` of each of these, in order."""
+    chances = [_log_comb(j + m, j) + j * log(rare) for j, m in enumerate(ahead.tolist(), 1)]
+    return exp(min(log(len(ahead)) + min(chances), 0.0))
+
+
+def _log_comb(every: int, some: int) -> float:
+    return lgamma(every + 1) - lgamma(some + 1) - lgamma(every - some + 1)
+
+
+def first_released(begin: Times, end: Times) -> Times:
+    """Return for each visit the end of the first one to leave, among itself and those that were inside when it came."""
+    found, inside = np.empty_like(end), list[int]()
+    for i in np.argsort(begin, kind="stable").tolist():
+        heapq.heappush(inside, int(end[i]))
+        while len(inside) > 1 and inside[0] <= begin[i]:
+            heapq.heappop(inside)
+        found[i] = inside[0]
+    return found
