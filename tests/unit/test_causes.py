@@ -102,6 +102,7 @@ FOUND: dict[str, tuple[str, Callable[[], Memory]]] = {
     "a pause over the stall": ("garbage-collection", lambda: burning().event("app", "gc", 4.0, 4.6)),
     "a pause of a log that does not say whose": ("garbage-collection", lambda: burning().event("jvm", "gc", 4.0, 4.6)),
     "gc_share samples": ("garbage-collection", lambda: burning().sample("app", "gc_share", 0.01, (4.0, 4.6, 1.0))),
+    "a heap dump over the stall": ("safepoint", lambda: burning().event("app", "safepoint", 4.0, 4.6)),
     "half the clock rate": ("frequency-step", lambda: slow_clock().sample("app", "cpu_hz", 2.2e9, (4.0, 4.8, 1.1e9))),
     "half the clock rate, as it often is for a shorter time": ("frequency-step", often_slow_clock),
     "a clock rate at which hardly anything is answered at first": (
@@ -195,6 +196,7 @@ OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
     # negative: the stall exists, but the evidence is elsewhere or nowhere
     "pauses at other times": ("garbage-collection", lambda: burning().event("app", "gc", 8.0, 8.6)),
     "another server's pause": ("garbage-collection", lambda: burning().event("db", "gc", 4.0, 4.6)),
+    "a heap dump at another time": ("safepoint", lambda: burning().event("app", "safepoint", 8.0, 8.6)),
     "full clock rate": ("frequency-step", lambda: quiet_clock(burning())),
     "a neighbour busy later": ("neighbour", lambda: starved().sample("tenant", "cpu_busy", 0.01, (6.0, 6.8, 0.8))),
     "no steal": ("neighbour", lambda: starved().sample("app", "cpu_steal", 0.0)),
@@ -211,6 +213,7 @@ OTHER: dict[str, tuple[str, Callable[[], Memory]]] = {
         "garbage-collection",
         lambda: starved().event("app", "gc", 4.1, 4.12).event("app", "gc", 4.5, 4.52).event("app", "gc", 7.0, 7.02),
     ),
+    "a heap dump after the stall had begun": ("safepoint", lambda: stopped().event("app", "safepoint", 4.45, 5.2)),
     "a collection caused by the backlog": ("garbage-collection", lambda: stopped().event("app", "gc", 4.45, 5.2)),
     "collections all the time": (
         "garbage-collection",

@@ -14,7 +14,7 @@ from collections import Counter
 
 from tailrace.diagnosis import because, meanwhile, unanswered
 from tailrace.diagnosis.because import figure
-from tailrace.diagnosis.constants import APART
+from tailrace.diagnosis.constants import APART, MOSTLY
 from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Diagnosis, Episode, SummaryRow
 from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
 from tailrace.diagnosis.ledger.losses import freeze
@@ -121,7 +121,8 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
         return f"{told} Would settle it: {settle}." if settle else told
     winner = next((w for w in episodes[0].causes if w.verdict == "found" and w.cause == main.cause), None)
     place = (winner.place if winner else None) or main.origin
-    plain = _plain(main.cause, main.origin, place, winner)
+    alone = sum(_alone(one) for e in episodes for one in e.causes if one.cause == main.cause)
+    plain = bursts.ALONE if alone > MOSTLY * main.vlrt else _plain(main.cause, main.origin, place, winner)
     often = "" if len(episodes) == 1 else f", {len(episodes)} times"
     lengths = sorted(int(figure(e, 3, "length_ns")) for e in episodes)
     lasted = duration(lengths[0]) if lengths[0] == lengths[-1] else f"{duration(lengths[0])} to {duration(lengths[-1])}"
@@ -150,11 +151,16 @@ def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
     (cause, origin), vlrt = found.most_common(1)[0]
     its = (e for e in diagnosis.episodes if any((c.cause, c.origin) == (cause, origin) for c in e.chains))
     found_there = [one for e in its for one in e.causes if (one.cause, one.verdict) == (cause, "found")]
-    if sum(float(one.numbers.get("slow_by_themselves") or 0) for one in found_there) >= vlrt:
+    if sum(map(_alone, found_there)) >= vlrt:
         return f" {count(vlrt, 'other request')} took that long {'by itself' if vlrt == 1 else 'by themselves'}."
     place = next(filter(None, (one.place for one in found_there)), origin)
     plain = _plain(cause, origin, place, next(iter(found_there), None))
     return f" Of {count(vlrt, 'other request')}, the cause is another one: {plain}."
+
+
+def _alone(evidence: CauseEvidence) -> float:
+    """Return how many requests of a burst took that long by themselves."""
+    return float(evidence.numbers.get("slow_by_themselves") or 0)
 
 
 def _plain(cause: str, origin: str, place: str, evidence: CauseEvidence | None) -> str:

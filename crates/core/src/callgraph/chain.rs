@@ -11,7 +11,7 @@
 //! A call that failed may be followed by another attempt. Both count as one call then, so a visit that repeats a call
 //! makes as many as others.
 
-use super::model::{Call, Frame, Model, CALLS_MAX, USUAL};
+use super::model::{Call, Frame, KeyGains, Model, CALLS_MAX, USUAL};
 
 /// The indices of the chosen calls, in order. `calls` are sorted by `sent` and lie inside the
 /// visit; `rate` is λ per ns.
@@ -40,10 +40,10 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &mut Model, rate: f64) ->
     };
     // Any unusual number of calls, even none, is worse than any usual one that is possible: calls
     // have an owner. Calls that are made seldom are never usual.
-    let seldom = |length: usize| model.seldom && length > 0;
+    let is_seldom = model.seldom || passes_on(frame, calls, &counts, gains);
     let cost_of = |length: usize| {
         cost_of(length)
-            + if seldom(length) || cost_of(length) < USUAL {
+            + if (is_seldom && length > 0) || cost_of(length) < USUAL {
                 0.0
             } else {
                 UNUSUAL
@@ -84,6 +84,14 @@ pub fn likeliest(frame: &Frame, calls: &[Call], model: &mut Model, rate: f64) ->
         }
     }
     best.1
+}
+
+/// Whether a visit that usually makes no call may have passed itself on: a proxy does so when its cache lacks the answer.
+fn passes_on(frame: &Frame, calls: &[Call], counts: &[f64], gains: KeyGains) -> bool {
+    let has_calls = counts.iter().skip(1).any(|&cost| cost < USUAL);
+    let are_kept = gains.of(1, 1) > 0.0;
+    let is_same = |call: &Call| frame.key != 0 && call.key == frame.key;
+    !has_calls && are_kept && calls.iter().any(is_same)
 }
 
 /// The first of the cheapest calls of a visit that makes one, and its cost, if its delays have one.

@@ -4,7 +4,7 @@ use super::chain::likeliest;
 use super::edges::{reaches, Nesting, ENOUGH};
 use super::lane::{Lane, Place, Tree};
 use super::machines::Hosts;
-use super::model::{Call, Frame, Model, CALLS_MAX};
+use super::model::{Call, Frame, Model, CALLS_MAX, NO_CONNECTION};
 use super::report::{EdgeReport, Report, Unlinked};
 use super::stays::Stays;
 use crate::error::Result;
@@ -19,6 +19,8 @@ const WAIT_NS: (i64, i64) = (8_000_000_000, 60_000_000_000);
 const WAITING: usize = 1 << 16;
 /// The number of visits between two checks for calls that waited too long.
 const EXPIRE_EVERY: u64 = 64;
+/// Connections are looked through once in so many visits, because there may be as many as visits.
+const FORGET_EVERY: u64 = 1 << 14;
 /// Calls outside all visits of possible callers count as requests of their own if they come at this
 /// many moments, at least a tenth of a second apart, and are this share of their interaction. A
 /// recording that starts during a stall, or loses packets, has many at once, but not for two
@@ -103,6 +105,8 @@ pub struct Linker {
     fates: FxHashMap<(u32, u32, u32), Fate>,
     /// For each server that calls.
     stays: FxHashMap<u32, Stays>,
+    /// The server to which each connection belongs, and when that was last seen: one of its calls has a parent.
+    owners: FxHashMap<u32, (u32, i64)>,
     entries: Vec<u32>,
     waiting: usize,
     longest: i64,
@@ -345,6 +349,10 @@ impl Linker {
         for tree in &mut calls {
             tree.visit.parent = visit.visit;
             tree.visit.caller = CALLER_IS_SERVER | visit.server;
+            if tree.visit.connection != NO_CONNECTION {
+                let owner = (visit.server, departure);
+                self.owners.insert(tree.visit.connection, owner);
+            }
         }
         visit.downstream_ns = union(
             calls
@@ -364,6 +372,9 @@ impl Linker {
                 break;
             }
             self.give_up(pair, Reason::Unclaimed, names, next)?;
+        }
+        if self.visits % FORGET_EVERY == 0 {
+            self.owners.retain(|_, &mut (_, seen)| seen >= deadline);
         }
         Ok(())
     }
@@ -394,7 +405,7 @@ impl Linker {
         names: &Names,
         next: &mut S,
     ) -> Result<()> {
-        let Some(tree) = self.lanes.get_mut(&pair).and_then(Lane::take_oldest) else {
+        let Some(mut tree) = self.lanes.get_mut(&pair).and_then(Lane::take_oldest) else {
             return Ok(());
         };
         self.waiting -= tree.size;
@@ -415,7 +426,9 @@ impl Linker {
             }
             count_fate(&mut self.fates, pair, &tree.visit, inside);
         }
-        if !inside && self.fates.get(&fate).is_some_and(|fate| fate.is_direct()) {
+        if let Some(&(server, _)) = self.owners.get(&tree.visit.connection) {
+            tree.visit.caller = CALLER_IS_SERVER | server;
+        } else if !inside && self.fates.get(&fate).is_some_and(|fate| fate.is_direct()) {
             self.unlinked.own_requests += 1;
             return self.pass_request(tree, names, next);
         }

@@ -126,7 +126,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
     known = recorded.workers.copy()
     at_once = limits.at_once(recorded, routes.pools)
-    held = places.find(recorded, at_once, routes.waited.ready, prior, _shared(seen, recorded))
+    held = places.find(recorded, at_once, routes.waited.ready, prior, _shared(seen, recorded), seen.calm)
     blocking = {server: one for server, one in held.items() if not limits.is_event_loop(seen.view, server)}
     recorded = places.seated(recorded, held, blocking)
     computed = {server for server, one in held.items() if holding.fill_cpu(seen, server, one)}

@@ -44,9 +44,11 @@ def named(here: Here, long: Mask) -> Mask:
 
 def _all_by_chance(each: Shares) -> float:
     """Return the probability that chance makes so small a product of as many probabilities (Fisher 1925)."""
-    whole = -float(np.log(each).sum())
-    terms = whole ** np.arange(len(each)) / np.cumprod(np.maximum(np.arange(len(each)), 1.0))
-    return exp(-whole) * float(terms.sum())
+    whole = -float(np.log(np.maximum(each, np.finfo(np.float64).tiny)).sum())
+    if whole <= 0.0:
+        return 1.0
+    terms = [number * log(whole) - lgamma(number + 1) for number in range(len(each))]
+    return exp(min(float(np.logaddexp.reduce(terms)) - whole, 0.0))
 
 
 def _by_chance(here: Here, mine: Times, others: Mask, rare: float) -> Shares:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import exp, factorial
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, MOSTLY, SEVERAL
+from tailrace.diagnosis.constants import ALIKE, MOSTLY, RARE, SEVERAL
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 
@@ -54,3 +56,9 @@ def each_alone(begin: Times, end: Times, long: Mask) -> Mask:
             before = (begin < first) & (end > first) & (lasted >= MOSTLY * length)
             found[run] = apart >= SEVERAL and not before.any()
     return found
+
+
+def are_more(number: int, expected: float) -> bool:
+    """Return whether chance makes so many only rarely where it makes `expected` (Poisson)."""
+    fewer = sum(exp(-expected) * expected**k / factorial(k) for k in range(number))
+    return 1.0 - fewer <= RARE

@@ -21,6 +21,7 @@ from tailrace.topology import Topology
 CAUSE = "workload-burst"
 SAYS = "the bursts of requests"
 PLAIN = "more requests came at once than {place} can serve"
+ALONE = "requests came at once beyond the usual number, and most of them took that long by themselves"
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ SAYS = "the bursts of calls to {server}"
 
 
 def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) -> dict[str, Times]:
-    """Return for each server the calls to it beyond the number that their visits usually make to the service that it
-    belongs to. Calls that were `repeated` do not count, and neither do logins: they are made because others were
-    slow."""
+    """Return for each server the calls to it beyond the number that their visits usually make to its service. Calls
+    that were `repeated` do not count, and neither do logins: they are made because others were slow."""
     counts = (recorded.parent >= 0) & ~places.opens(recorded.names)
     counts[repeated] = False
     services: dict[tuple[str, str], list[Times]] = {}
     for (caller, callee), made in recorded.ways.items():
-        services.setdefault((caller, topology.names_of(callee)[-1]), []).append(made[counts[made]])
+        services.setdefault((caller, _service(topology, caller, callee)), []).append(made[counts[made]])
     found = [np.empty(0, dtype=np.int64)]
     for (caller, _), ways in services.items():
         visits = np.flatnonzero(recorded.server == recorded.number[caller])
@@ -32,6 +31,14 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) 
     calls = np.unique(np.concatenate(found))
     servers = recorded.server[calls]
     return {recorded.servers[callee]: calls[servers == callee] for callee in np.unique(servers).tolist()}
+
+
+def _service(topology: Topology, caller: str, callee: str) -> str:
+    """Return the name of the balancer that chose the callee, or of its group. If a candidate is chosen more often, no
+    more calls are made."""
+    names = topology.names_of(callee)
+    chosen = (one.name for one in topology.balancers_of(caller) if set(names) & set(one.candidates))
+    return next(chosen, names[-1])
 
 
 def _beyond(recorded: Recorded, calm: Mask, visits: Times, made: Times) -> Times:

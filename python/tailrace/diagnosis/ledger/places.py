@@ -27,10 +27,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MOSTLY, QUICK, STEP_NS
+from tailrace.diagnosis.constants import ALIKE, FEW, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MANY, MOSTLY, QUICK, STEP_NS
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.ahead import named
-from tailrace.diagnosis.ledger.alike import alike, each_alone, near
+from tailrace.diagnosis.ledger.alike import alike, are_more, each_alone, near
 from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded, are_first
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.ledger.workers import turns
@@ -43,8 +43,8 @@ Mask = NDArray[np.bool_]
 LONGER = 10.0
 """Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
 6.6 medians.)"""
-LOGIN = "LOGIN"
-"""This is the name of the first visit on a connection to a database (crates/core/src/capture/wire)."""
+OPENING = ("LOGIN", "HELLO", "AUTH", "CLIENT")
+"""These are the names of the first visits on a connection to a database or to Redis (crates/core/src/capture/wire)."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,21 @@ class Here:
     """It may have failed because a time had passed in which it got nothing."""
     known: int
     """The server serves this many visits at once; 0 means that the number is not known."""
+    in_calm: Mask
+    """The visit came in calm time."""
 
     @cached_property
     def lasted(self) -> Times:
         return self.end - self.begin
 
     @cached_property
+    def _usually(self) -> Mask | slice:
+        """Select the visits that show what is usual: those of calm time, if these are not too few."""
+        return self.in_calm if self.in_calm.sum() >= FEW else slice(None)
+
+    @cached_property
     def usual(self) -> float:
-        return float(np.median(self.work))
+        return float(np.median(self.work[self._usually]))
 
     @cached_property
     def own(self) -> Mask:
@@ -147,7 +154,8 @@ class Here:
     @cached_property
     def least(self) -> float:
         """Return the time from which a visit counts as long. What a visit usually spends in calls does not count."""
-        return max(LONGER * float(np.median(self.work * (1.0 - self.in_calls))), LONG_NS)
+        own = self.work * (1.0 - self.in_calls)
+        return max(LONGER * float(np.median(own[self._usually])), LONG_NS)
 
     @cached_property
     def is_long(self) -> Mask:
@@ -168,22 +176,25 @@ class Here:
         return np.asarray(self.lasted <= max(QUICK * self.usual, MILLISECOND))
 
 
-def find(recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shared: Shares) -> dict[str, Held]:
+def find(
+    recorded: Recorded, at_once: Numbers, since: Times, prior: Shares, shared: Shares, calm: Mask
+) -> dict[str, Held]:
     """Find the held places by server. Each server serves `at_once` visits (0: unknown). `since` is when the caller of
     each visit wanted to call it. By server and step, `prior` is the speed that recorded losses left, and `shared` is
-    the fraction of a core that each visit had."""
+    the fraction of a core that each visit had. `calm` says which steps are calm."""
     held: dict[str, Held] = {}
     heavy = np.zeros(len(recorded.server), dtype=bool)
     called, longest = _calls(recorded, since)
     names = recorded.names.under(recorded.root)
     orphan = _orphans(recorded)
-    unserved = _unserved(recorded)
+    unserved, in_calm = _unserved(recorded), calm[recorded.steps.at(recorded.sent)]
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero((recorded.server == number) & ~unserved)
         if not len(rows):
             continue
         known = int(at_once[number])
-        here = _here(recorded, names, orphan, rows, prior[number], shared[number], called, longest, heavy, known)
+        speeds = prior[number], shared[number]
+        here = _here(recorded, names, orphan, rows, *speeds, called, longest, heavy, known, in_calm[rows])
         found = _heavy(here)
         if found.any():
             one = _held(here, found)
@@ -278,6 +289,7 @@ def _here(
     longest: Times,
     heavy: Mask,
     known: int,
+    in_calm: Mask,
 ) -> Here:
     begin, end = recorded.start[rows], recorded.departure[rows]
     edges = recorded.steps.edges
@@ -299,6 +311,7 @@ def _here(
         recorded.lost[rows] > 0,
         recorded.failed[rows],
         known,
+        in_calm,
     )
 
 
@@ -379,8 +392,8 @@ def _passed(here: Here, long: Mask) -> Shares:
 def opens(names: Names) -> Mask:
     """Return which visits open a connection. They wait in the accept queue, where visits on open connections pass
     them."""
-    opening = (names.labels == LOGIN) | np.char.startswith(names.labels, f"{LOGIN} of ")
-    return np.asarray(opening[names.number])
+    of_visits = np.char.partition(names.labels, " of ")[:, 0] if len(names.labels) else names.labels
+    return np.asarray(np.isin(of_visits, OPENING)[names.number])
 
 
 def _released(here: Here, long: Mask) -> Mask:
@@ -418,14 +431,17 @@ def _in_turn(here: Here, long: Mask) -> Shares:
         return those if len(those) == count < waited[first] else those[:0]
 
     lulls = np.flatnonzero((lasted >= here.least) & long[order]).tolist()
-    turns = {}
+    turns, alike_ = {}, 0
     for one, following in pairwise(lulls):
         count = int(long[order[one:following]].sum())
         as_long = abs(lasted[following] - lasted[one]) <= ALIKE * lasted[following]
         at_once = end[following - 1] - end[one] <= ALIKE * lasted[one]
+        alike_ += as_long
         if as_long and at_once and len(together(one, count)) and len(together(following, count)):
             turns[int(lasted[following])] = count
     found = np.zeros(len(long))
+    if not are_more(alike_, ALIKE * max(len(lulls) - 1, 0)):
+        return found  # Of many lulls, some are as long as the next one by chance.
     for length, count in turns.items():
         for first in lulls:
             if abs(lasted[first] - length) <= ALIKE * length:
@@ -446,12 +462,13 @@ def _places(here: Here, heavy: Mask) -> tuple[int, Times]:
     together = max(map(len, np.split(left, 1 + np.flatnonzero(np.diff(left) > LONG_NS))))
     best, start, fewest = 0, here.begin, int(HARDLY_ANY * unusual)
     came = _behind_heavy(here, heavy)
-    for places in sorted({1, together, *inside[-4:]}):
+    for places in sorted({1, together, *inside[-MANY:]}):
         begins = turns(came, here.end, places)
         served = here.end - begins
         # With the right number, only visits that take long by themselves are served for long, and no visit leaves long
-        # before its turn. Visits that last alike did not wait.
-        least = np.where(here.by_itself, (1.0 - ALIKE) * here.lasted, here.least)
+        # before its turn. Visits that last alike did not wait, and those that call hold a place as long as the call.
+        alone = np.where(here.by_itself, 1.0, here.in_calls * here.behind)
+        least = np.maximum((1.0 - ALIKE) * alone * here.lasted, here.least)
         wrong = int(np.where(heavy, served < least, np.abs(served) >= here.least).sum())
         long = float(np.median(served[heavy])) >= here.least
         if long and wrong <= fewest and float(np.median(begins - here.begin)) * 2 <= here.usual:

@@ -67,3 +67,53 @@ fn a_call_that_visits_make_seldom_has_an_owner() {
     assert_eq!(calls.clone().count(), 60);
     assert!(of_its_own.count() >= 58);
 }
+
+/// A proxy passes on all visits of interaction 1, and those of interaction 0, which its cache answers, only for a second.
+#[test]
+fn a_proxy_passes_on_what_its_cache_lacks() {
+    let names = named(&[("proxy", 0), ("app", 2)]);
+    let expired = 20 * SECOND..21 * SECOND;
+    let stays = (0..3000).flat_map(|n| {
+        let (begin, cached) = (n * 10 * MS, n % 2 == 0);
+        let slow = cached && expired.contains(&begin);
+        let end = begin + if slow { 500 * MS } else { 4 * MS };
+        let call = (slow || !cached).then_some((1, 0, begin + MS, end - MS));
+        call.into_iter().chain([(0, 1, begin, end)])
+    });
+    let mut visits = departing(stays);
+    for visit in &mut visits {
+        let begin = visit.arrival - i64::from(visit.server == 1) * MS;
+        visit.interaction = (begin / (10 * MS) % 2) as u32;
+        visit.key = 1 + u64::from(visit.interaction);
+    }
+    let (linked, report) = link(visits, &names);
+    assert_eq!(report.requests, 3000);
+    let calls = || linked.iter().filter(|visit| visit.server == 1);
+    let passed_on = calls().filter(|call| call.interaction == 0);
+    assert_eq!((calls().count(), passed_on.clone().count()), (1550, 50));
+    assert!(passed_on.filter(|call| call.parent != NO_ID).count() >= 48);
+}
+
+/// Each call has a connection of its own server. The last calls of one of them have no visit.
+#[test]
+fn a_call_without_a_parent_belongs_to_the_server_of_its_connection() {
+    let names = named(&[("app", 0), ("db", 2)]);
+    let stays = (0..400).flat_map(|n| {
+        let begin = n * 20 * MS;
+        let call = (1, 0, begin + 2 * MS, begin + 8 * MS);
+        let visit = (n < 380).then_some((0, 1, begin, begin + 10 * MS));
+        [call].into_iter().chain(visit)
+    });
+    let mut visits = departing(stays);
+    for visit in visits.iter_mut().filter(|visit| visit.server == 1) {
+        visit.connection = 7;
+    }
+    let (linked, report) = link(visits, &names);
+    assert_eq!(report.requests, 380);
+    let alone = linked
+        .iter()
+        .filter(|visit| visit.server == 1 && visit.parent == NO_ID);
+    assert_eq!(alone.clone().count(), 20);
+    assert!(alone.clone().all(|call| call.caller == CALLER_IS_SERVER));
+    assert!(alone.clone().all(|call| call.request == NO_ID));
+}
