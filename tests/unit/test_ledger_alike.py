@@ -9,7 +9,7 @@ import pytest
 
 from ledgers import here
 from tailrace.diagnosis.ledger import ahead, places
-from tailrace.diagnosis.ledger.alike import each_alone
+from tailrace.diagnosis.ledger.alike import are_more, each_alone
 from tailrace.units import MILLISECOND as MS
 
 APART = np.array([1000, 1350, 1700]) * MS
@@ -81,3 +81,10 @@ def test_many_small_chances_together_are_no_smaller_than_chance_makes_them() -> 
     assert ahead._all_by_chance((np.arange(20) + 0.5) / 20) > 0.3
     assert ahead._all_by_chance(np.full(3, 0.01)) < 0.001
     assert ahead._all_by_chance(np.array([0.005])) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize(
+    ("number", "of", "more"), [(1, 1, True), (0, 0, False), (1, 3, False), (2, 3, True), (300, 5000, True)]
+)
+def test_some_of_many_lulls_are_as_long_as_the_next_by_chance(number: int, of: int, more: bool) -> None:
+    assert are_more(number, 0.05 * of) == more

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from systems import Memory, Slow, cause, starved, system
 from tailrace.diagnosis import diagnose
+from tailrace.diagnosis.ledger import account
 from tailrace.topology import Node
 
 
@@ -33,3 +35,11 @@ def test_a_group_of_processes_contains_no_server_although_it_always_used_more() 
     memory = system(Slow("app", 4.0, 4.8, speed=0.01, cpu=0.0)).without("samples")
     memory = memory.sample("app", "cpu_busy", 0.05, (4.0, 4.8, 0.0)).sample("app", "psi_cpu", 0.0, (4.0, 4.8, 0.9))
     assert cause(diagnose(memory.sample("process hog", "cpu_busy", 0.1, (4.0, 4.8, 1.0)))) == "neighbour"
+
+
+def test_what_is_unknown_for_most_of_a_stretch_is_all_of_it() -> None:
+    """A neighbour that took a little of what a server lacked does not let it go on."""
+    lacked = np.repeat([0.0, 1.0, 0.0, 1.0, 0.0], 20)
+    took = np.repeat([0.0, 0.9, 0.0, 0.2, 0.0], 20)
+    found = account._all_of_stretches(took, lacked)
+    assert found.tolist() == np.repeat([0.0, 1.0, 0.0, 0.2, 0.0], 20).tolist()

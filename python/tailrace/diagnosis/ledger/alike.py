@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, factorial
+from math import exp, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,5 +60,7 @@ def each_alone(begin: Times, end: Times, long: Mask) -> Mask:
 
 def are_more(number: int, expected: float) -> bool:
     """Return whether chance makes so many only rarely where it makes `expected` (Poisson)."""
-    fewer = sum(exp(-expected) * expected**k / factorial(k) for k in range(number))
+    if expected <= 0.0:
+        return number > 0
+    fewer = sum(exp(k * log(expected) - expected - lgamma(k + 1)) for k in range(number))
     return 1.0 - fewer <= RARE

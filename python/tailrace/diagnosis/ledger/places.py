@@ -347,13 +347,13 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
 def _heavy(here: Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     # Their names identify visits that hold places for long, whether they compute or wait for another server.
-    named_ = named(here, here.is_long)
+    by_name = named(here, here.is_long)
     if not long.any():
-        return named_
+        return by_name
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
-    sure = named_ | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
+    sure = by_name | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
     # Other visits may take as long as a long call, because they wait for their turn to send it, and as long as visits
@@ -431,16 +431,16 @@ def _in_turn(here: Here, long: Mask) -> Shares:
         return those if len(those) == count < waited[first] else those[:0]
 
     lulls = np.flatnonzero((lasted >= here.least) & long[order]).tolist()
-    turns, alike_ = {}, 0
+    turns, repeated = {}, 0
     for one, following in pairwise(lulls):
         count = int(long[order[one:following]].sum())
         as_long = abs(lasted[following] - lasted[one]) <= ALIKE * lasted[following]
         at_once = end[following - 1] - end[one] <= ALIKE * lasted[one]
-        alike_ += as_long
+        repeated += as_long
         if as_long and at_once and len(together(one, count)) and len(together(following, count)):
             turns[int(lasted[following])] = count
     found = np.zeros(len(long))
-    if not are_more(alike_, ALIKE * max(len(lulls) - 1, 0)):
+    if not are_more(repeated, ALIKE * max(len(lulls) - 1, 0)):
         return found  # Of many lulls, some are as long as the next one by chance.
     for length, count in turns.items():
         for first in lulls:

@@ -23,7 +23,7 @@ from tailrace.diagnosis.queues import Times
 from tailrace.units import SECOND
 
 BURST, BALANCER, RETRIES = bursts.CAUSE, choices.CAUSE, retries.CAUSE
-HOLDERS: Line = BURST, "holders"
+HOLDERS: Line = "holders of a burst", ""
 """These are the requests of the burst that held places or computed. Without this line, each of them is sent in its
 turn."""
 AS_SENT = frozenset({("as sent", "")})
@@ -68,7 +68,7 @@ class Removable:
         recorded = account.recorded
         again, again_calls = account.repeated, account.repeated_calls
         came = bursts.beyond(recorded, seen.calm, again.visits, seen.view.topology)
-        beyond_ = calls.beyond(recorded, seen.calm, again_calls.visits, seen.view.topology)
+        calls_beyond = calls.beyond(recorded, seen.calm, again_calls.visits, seen.view.topology)
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         still_slow = {
@@ -87,7 +87,7 @@ class Removable:
             batch,
             again.first,
             again_calls.visits,
-            {(BURST, server): its for server, its in beyond_.items()},
+            {(BURST, server): its for server, its in calls_beyond.items()},
             _union((again.first, again_calls.first)),
             again.instead(recorded),
             seen.slow.threshold_ns,
