@@ -103,7 +103,8 @@ def _nowhere(diagnosis: Diagnosis, episodes: list[Episode]) -> str:
 def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str:
     beside = next(filter(None, (meanwhile.sentences(e.findings[4].numbers) for e in episodes)), "")
     if main.origin is None:
-        return _astray(main, episodes) if main.cause == PACKET_LOSS else beside
+        told = _astray(main, episodes) if main.cause == PACKET_LOSS else beside
+        return f"{told}{_others(diagnosis, main)}".strip()
     open_ = diagnosis.vlrt - round(diagnosis.explained * diagnosis.vlrt)
     if main.cause == UNKNOWN:
         said = [e.findings[3].sentence for e in episodes if e.findings[3].verdict == "found"]
@@ -114,11 +115,11 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
             unknown = (
                 f"What kept {main.origin} from answering for {length} is unknown: no samples of it are fine enough."
             )
-            unknown = " ".join(filter(None, (unknown, beside)))
-            return f"{unknown} Would settle it: {blind.findings[3].missing}." if blind.findings[3].missing else unknown
-        settle = next((e.findings[4].missing for e in episodes if e.findings[4].missing), None)
-        told = " ".join(filter(None, (f"{seen}Why is unknown.", beside)))
-        return f"{told} Would settle it: {settle}." if settle else told
+            told, settle = unknown, blind.findings[3].missing
+        else:
+            told, settle = f"{seen}Why is unknown.", next(filter(None, (e.findings[4].missing for e in episodes)), None)
+        told = " ".join(filter(None, (told, beside, f"Would settle it: {settle}." if settle else "")))
+        return f"{told}{_others(diagnosis, main)}"
     winner = next((w for w in episodes[0].causes if w.verdict == "found" and w.cause == main.cause), None)
     place = (winner.place if winner else None) or main.origin
     alone = sum(_alone(one) for e in episodes for one in e.causes if one.cause == main.cause)
@@ -141,10 +142,11 @@ def _astray(main: SummaryRow, episodes: list[Episode]) -> str:
 
 
 def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
-    """Return the second cause at a server in words, with the number of its requests."""
+    """Return the second cause at a server in words, or the same one at a second server, with the number of its
+    requests."""
     found = Counter[tuple[str, str]]()
     for row in diagnosis.summary:
-        if row.cause not in (UNKNOWN, main.cause) and row.origin is not None:
+        if row.cause != UNKNOWN and row.origin is not None and (row.cause, row.origin) != (main.cause, main.origin):
             found[row.cause, row.origin] += row.vlrt
     if not found:
         return ""
@@ -155,7 +157,8 @@ def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
         return f" {count(vlrt, 'other request')} took that long {'by itself' if vlrt == 1 else 'by themselves'}."
     place = next(filter(None, (one.place for one in found_there)), origin)
     plain = _plain(cause, origin, place, next(iter(found_there), None))
-    return f" Of {count(vlrt, 'other request')}, the cause is another one: {plain}."
+    which = "known" if main.cause == UNKNOWN else "another one"
+    return f" Of {count(vlrt, 'other request')}, the cause is {which}: {plain}."
 
 
 def _alone(evidence: CauseEvidence) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tailrace.diagnosis.constants import MATTERS
 from tailrace.diagnosis.finding import PACKET_LOSS, Accounted, Diagnosis, Episode
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
+from tailrace.diagnosis.ledger.losses.senders import CLIENTS
 from tailrace.diagnosis.words import count, duration, listing
 
 
@@ -110,6 +111,8 @@ def alike(diagnosis: Diagnosis) -> str:
     took = low if low == high else f"{low} to {high}"
     what = "a timeout" if not most.retransmission else "a timeout, or a retransmission that was not recorded"
     where = f" in or behind {most.place}" if most.place and where_known else ""
+    if most.place == CLIENTS:
+        what, where = "the clients gave up then", ""
     return (
         f"{which} took {took}, whenever they were sent. A timer makes such times, and a queue does not: {what}{where}."
     )

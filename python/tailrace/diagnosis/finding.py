@@ -189,7 +189,8 @@ class Constant:
     longest_ns: int
     requests: int
     place: str | None
-    """Most of these requests spent the most time in this server. It is None where none of their visits is known."""
+    """Most of these requests spent the most time in this server. It is None where none of their visits is known, and
+    `clients` where their clients gave most of them up then."""
     retransmission: bool
     """This shows whether a sender's first retransmission comes after the same time. Then a loss may be missing in the
     recording."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import ALIKE, APART, HARDLY_ANY, MOSTLY, SEVERAL
 from tailrace.diagnosis.finding import Constant
+from tailrace.diagnosis.ledger.losses.senders import CLIENTS
 from tailrace.diagnosis.losses import Losses
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.view import View
@@ -77,6 +78,7 @@ def _told(view: View, slow: Slow, part: NDArray[np.int64]) -> Constant:
     middle = int(rows["response_ns"].median() or 0)  # type: ignore[arg-type]
     places = Counter(filter(None, view.longest_stays(rows)))
     place = max(sorted(places), key=lambda name: places[name], default=None)
+    place = CLIENTS if int(rows["given_up"].sum()) > MOSTLY * len(rows) else place
     timer = any(abs(middle - times[0]) <= ALIKE * times[0] for times in SCHEDULES.values())
     low, high = rows["response_ns"].min(), rows["response_ns"].max()
     return Constant(middle, int(low), int(high), len(rows), place, timer)  # type: ignore[arg-type]
