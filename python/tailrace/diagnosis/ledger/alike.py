@@ -39,8 +39,8 @@ def near(lasted: Shares | Times, known: Shares | Times) -> Mask:
 
 def each_alone(begin: Times, end: Times, long: Mask) -> Mask:
     """Return which of these `long` visits take that long by themselves: several that were inside together last as long
-    as each other, although they began apart, and no slow visit was inside when the first of them came. What holds
-    visits together would release them together, and in a queue a visit waits for those before it."""
+    as each other, although most of them began apart, and no slow visit was inside when the first of them came. What
+    holds visits together would release them together, and in a queue a visit waits for those before it."""
     found = np.zeros(len(begin), dtype=bool)
     lasted = end - begin
     by_length = np.flatnonzero(long)[np.argsort(lasted[long], kind="stable")]
@@ -54,7 +54,7 @@ def each_alone(begin: Times, end: Times, long: Mask) -> Mask:
             first, length = begin[run[0]], lasted[run[0]]
             apart = 1 + int((np.diff(begin[run]) > ALIKE * length).sum())
             before = (begin < first) & (end > first) & (lasted >= MOSTLY * length)
-            found[run] = apart >= SEVERAL and not before.any()
+            found[run] = apart >= max(SEVERAL, MOSTLY * len(run)) and not before.any()
     return found
 
 
