@@ -37,9 +37,10 @@ def test_a_group_of_processes_contains_no_server_although_it_always_used_more() 
     assert cause(diagnose(memory.sample("process hog", "cpu_busy", 0.1, (4.0, 4.8, 1.0)))) == "neighbour"
 
 
-def test_what_is_unknown_for_most_of_a_stretch_is_all_of_it() -> None:
+def test_what_is_unknown_for_nearly_all_of_a_stretch_or_for_most_of_a_silent_one_is_all_of_it() -> None:
     """A neighbour that took a little of what a server lacked does not let it go on."""
-    lacked = np.repeat([0.0, 1.0, 0.0, 1.0, 0.0], 20)
-    took = np.repeat([0.0, 0.9, 0.0, 0.2, 0.0], 20)
-    found = account._all_of_stretches(took, lacked)
-    assert found.tolist() == np.repeat([0.0, 1.0, 0.0, 0.2, 0.0], 20).tolist()
+    lacked = np.repeat([0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0], 20)
+    took = np.repeat([0.0, 0.95, 0.0, 0.6, 0.0, 0.6, 0.0, 0.2], 20)
+    silent = np.repeat([False, False, False, True, False, False, False, True], 20)
+    found = account._all_of_stretches(took, lacked, silent)
+    assert found.tolist() == np.repeat([0.0, 1.0, 0.0, 1.0, 0.0, 0.6, 0.0, 0.2], 20).tolist()

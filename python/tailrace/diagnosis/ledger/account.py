@@ -330,19 +330,22 @@ def _charge_rest(seen: Seen, account: Account, number: int, prior: Shares, calm:
         if took.any():
             account.taken[cause, server] = account.taken.get((cause, server), np.zeros(len(rest))) + took
             if cause == UNKNOWN:
-                account.claimed[cause, server] = _all_of_stretches(took, 1.0 - account.capacity[number])
+                account.claimed[cause, server] = _all_of_stretches(took, 1.0 - account.capacity[number], silent)
             if cause in UNSEEN:
                 account.losses.setdefault((cause, server), Loss(took, place=UNSEEN[cause]))
 
 
-def _all_of_stretches(took: Shares, lacked: Shares) -> Shares:
-    """Return what took most of what a server lacked in a stretch as if it took all of it: without what others took for
-    a moment, the server would not have gone on."""
+def _all_of_stretches(took: Shares, lacked: Shares, silent: NDArray[np.bool_]) -> Shares:
+    """Return what took nearly all of what a server lacked in a stretch as if it took all of it, and what took most of
+    it where the server was `silent`: without what others took for a moment, it would not have gone on."""
     found = took.copy()
     for begin, end in _stretches(took > 0.0):
         its = slice(begin, end)
-        if took[its].sum() >= MOSTLY * lacked[its].sum():
-            found[its] = np.maximum(took[its], lacked[its])
+        whole, all_ = float(lacked[its].sum()), np.maximum(took[its], lacked[its])
+        if took[its].sum() >= NEARLY * whole:
+            found[its] = all_
+        elif took[its].sum() >= MOSTLY * whole:
+            found[its] = np.where(silent[its], all_, took[its])
     return found
 
 

@@ -346,8 +346,9 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
 
 def _heavy(here: Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
-    # Their names identify visits that hold places for long, whether they compute or wait for another server.
-    by_name = named(here, here.is_long)
+    # Their names identify visits that hold places for long, also while they wait for another server for far longer than
+    # others do.
+    by_name = named(here, long | (here.work >= max(LONGER * here.usual, here.least)))
     if not long.any():
         return by_name
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
