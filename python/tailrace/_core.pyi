@@ -138,7 +138,7 @@ class Names:
     def of_statement(self, sql: str) -> str:
         """The name of a statement of SQL: its command and first table."""
 
-def waits_for_others(name: str) -> bool:
+def waits_for_a_job(name: str) -> bool:
     """Whether a command of this name waits until another client adds something, such as a job for a worker."""
 
 def folded_word(word: str) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from ledgers import here
 from tailrace.diagnosis.ledger import ahead, places
-from tailrace.diagnosis.ledger.alike import are_more, each_alone
+from tailrace.diagnosis.ledger.alike import each_alone
+from tailrace.diagnosis.ledger.excess import is_rare
 from tailrace.units import MILLISECOND as MS
 
 APART = np.array([1000, 1350, 1700]) * MS
@@ -87,4 +88,4 @@ def test_many_small_chances_together_are_no_smaller_than_chance_makes_them() -> 
     ("number", "of", "more"), [(1, 1, True), (0, 0, False), (1, 3, False), (2, 3, True), (300, 5000, True)]
 )
 def test_some_of_many_lulls_are_as_long_as_the_next_by_chance(number: int, of: int, more: bool) -> None:
-    assert are_more(number, 0.05 * of) == more
+    assert is_rare(number, 0.05 * of) == more

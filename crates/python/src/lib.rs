@@ -52,7 +52,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     m.add_function(wrap_pyfunction!(load::load_tables, m)?)?;
     m.add_class::<names::Names>()?;
-    m.add_function(wrap_pyfunction!(names::waits_for_others, m)?)?;
+    m.add_function(wrap_pyfunction!(names::waits_for_a_job, m)?)?;
     m.add_function(wrap_pyfunction!(names::folded_word, m)?)?;
     m.add_function(wrap_pyfunction!(names::without_rare_words, m)?)?;
     m.add_class::<replay::Replay>()?;

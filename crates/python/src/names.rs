@@ -1,9 +1,10 @@
-//! `_core.Names`, `_core.waits_for_others`, `_core.folded_word`, `_core.without_rare_words`: requests of text are named as those of packets.
+//! `_core.Names`, `_core.waits_for_a_job`, `_core.folded_word`, `_core.without_rare_words`:
+//! requests of text are named as those of packets.
 
 use pyo3::prelude::*;
+use tailrace_core::callgraph::jobs;
 use tailrace_core::capture::names::{self, Namer};
 use tailrace_core::capture::wire::Raw;
-use tailrace_core::record::jobs;
 
 #[pyclass]
 #[derive(Default)]
@@ -49,8 +50,8 @@ impl Names {
 }
 
 #[pyfunction]
-pub fn waits_for_others(name: &str) -> bool {
-    jobs::waits(name)
+pub fn waits_for_a_job(name: &str) -> bool {
+    jobs::waits_for_a_job(name)
 }
 
 #[pyfunction]

@@ -19,7 +19,7 @@ from tailrace.diagnosis.finding import PACKET_LOSS, UNKNOWN, CauseEvidence, Diag
 from tailrace.diagnosis.ledger import CAUSES, bursts, choices, retries
 from tailrace.diagnosis.ledger.losses import freeze
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
-from tailrace.diagnosis.words import count, duration, rate, share
+from tailrace.diagnosis.words import count, duration, listing, rate, share
 
 SENTENCES_MAX = 5
 PLAIN = {cause.name: cause.plain for cause in CAUSES} | {
@@ -137,8 +137,9 @@ def _why(diagnosis: Diagnosis, main: SummaryRow, episodes: list[Episode]) -> str
 
 def _astray(main: SummaryRow, episodes: list[Episode]) -> str:
     """Return where packets of these requests were lost, over all episodes."""
-    where = dict.fromkeys(str(e.findings[4].numbers.get("where", "on the way")) for e in episodes)
-    return f"Packets of {count(main.vlrt, 'request')} were lost {' and '.join(where)}, and sent again."
+    told = (e.findings[4].numbers.get("where") for e in episodes)
+    where = listing(list(dict.fromkeys(str(one) for one in told if one))) or "on the way"
+    return f"Packets of {count(main.vlrt, 'request')} were lost {where}, and sent again."
 
 
 def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
@@ -163,7 +164,7 @@ def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
 
 def _alone(evidence: CauseEvidence) -> float:
     """Return how many requests of a burst took that long by themselves."""
-    return float(evidence.numbers.get("slow_by_themselves") or 0)
+    return float(evidence.numbers.get("requests_alone") or 0)
 
 
 def _plain(cause: str, origin: str, place: str, evidence: CauseEvidence | None) -> str:

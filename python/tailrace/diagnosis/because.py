@@ -109,13 +109,10 @@ def alike(diagnosis: Diagnosis) -> str:
     which = "All" if most.requests == diagnosis.vlrt else f"{most.requests:,} of them"
     low, high = duration(most.shortest_ns), duration(most.longest_ns)
     took = low if low == high else f"{low} to {high}"
-    what = "a timeout" if not most.retransmission else "a timeout, or a retransmission that was not recorded"
     where = f" in or behind {most.place}" if most.place and where_known else ""
-    if most.place == CLIENTS:
-        what, where = "the clients gave up then", ""
-    return (
-        f"{which} took {took}, whenever they were sent. A timer makes such times, and a queue does not: {what}{where}."
-    )
+    what = "a timeout" if not most.retransmission else "a timeout, or a retransmission that was not recorded"
+    what = "the clients gave up then" if most.place == CLIENTS else f"{what}{where}"
+    return f"{which} took {took}, whenever they were sent. A timer makes such times, and a queue does not: {what}."
 
 
 def _groups(diagnosis: Diagnosis) -> _Groups:

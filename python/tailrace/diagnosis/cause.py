@@ -247,7 +247,7 @@ def _charged(view: View, one: Share, origin: str, verdict: Replayed) -> CauseEvi
     took, lacked, begin, end = verdict.extract.took(one.cause, server, ACTS)
     sentence = f"{without} {one.which}." if one.which else without
     numbers: dict[str, Number] = {"requests_of_burst": one.which} if one.which else {}
-    numbers |= {"slow_by_themselves": one.alone} if one.alone else {}
+    numbers |= {"requests_alone": one.alone} if one.alone else {}
     coverage = took / lacked if took and lacked else None
     if coverage is not None:
         sentence = f"{without} It took {share(coverage)} of the capacity that {server} lacked."

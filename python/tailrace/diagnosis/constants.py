@@ -38,8 +38,6 @@ MANY = 20
 """Of so many, one is a twentieth. The number of those that come in a time varies by a quarter (Poisson), and the rank
 correlation of so many pairs exceeds 0.7 by chance in one of 1,000 cases. By chance, so many choices of one of two
 candidates agree with a policy in one of a million recordings."""
-RELATED = 0.7
-"""A rank correlation of so much explains half of the variance of the ranks."""
 MOMENTS = 2000
 """If something is looked at so often, its share is known to a thousandth or two."""
 QUICK = 3.0

@@ -1,5 +1,6 @@
 """This module finds an overload that lasts for most of a recording. No queue rises in it, because no calm time shows
-how long the queue usually is."""
+how long the queue usually is. Where packets were dropped, a queue is held at its limit (`find`). Elsewhere, visits take
+longer if they meet a longer queue (`crowded`)."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tailrace.diagnosis.constants import LEAST_LIMIT, MANY, MOMENTS, MOSTLY, NEARLY, RARE, RELATED
+from tailrace.diagnosis.constants import LEAST_LIMIT, MOMENTS, MOSTLY, NEARLY, RARE
 from tailrace.diagnosis.queues import held_from, plateau
+from tailrace.diagnosis.ranks import grow_together
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import share
 
@@ -18,7 +20,7 @@ from tailrace.diagnosis.words import share
 class Lasting:
     server: str
     length: int
-    """The queue was at most so long."""
+    """The queue was held at this length, or was longer in one of twenty moments."""
     sentence: str
 
 
@@ -42,16 +44,16 @@ def find(view: View, dropper: str) -> Lasting | None:
     return None
 
 
-def waited_in(view: View, server: str) -> Lasting | None:
+def crowded(view: View, server: str) -> Lasting | None:
     """Return the server if its queue was long at all times, and the visits that met a longer one took longer. If each
     visit waited for something of its own, its time would not depend on the queue."""
+    if view.kept(server) < 1:
+        return None
     stays = view.visits.filter(pl.col("server") == server, pl.col("arrival").is_not_null())
     met = stays.select("arrival", took=pl.col("departure") - pl.col("arrival")).collect()
     queue = view.stays[server].queue(met["arrival"].to_numpy())
-    if len(met) < MANY or float(np.mean(queue >= LEAST_LIMIT)) < NEARLY:
-        return None
-    ranks = met.select(pl.col("took").rank(), queue=pl.Series(queue).rank())
-    if not (ranks.select(pl.corr("took", "queue")).item() or 0.0) >= RELATED:
+    took = met["took"].to_numpy().astype(np.float64)
+    if not grow_together(took, queue.astype(np.float64)) or float(np.mean(queue >= LEAST_LIMIT)) < NEARLY:
         return None
     short, long = (round(float(np.percentile(queue, part))) for part in (100 * RARE, 100 * (1.0 - RARE)))
     sentence = (

@@ -144,8 +144,8 @@ def _lasting(view: View, cluster: Cluster, lost: Drops) -> Lasting | None:
     """Return the server at which the queue stayed long, if that lasted for most of the recording."""
     if lost.dropper in view.stays:
         return lasting.find(view, lost.dropper)
-    place, long = _place(view, cluster, lost), (cluster.end - cluster.begin) * 2 > view.end - view.begin
-    return lasting.waited_in(view, place) if long and place else None
+    place, most = _place(view, cluster, lost), (cluster.end - cluster.begin) * 2 > view.end - view.begin
+    return lasting.crowded(view, place) if most and place else None
 
 
 def _crest(times: Times, queue: Times) -> Rise:

@@ -37,11 +37,12 @@ def gather(dataset: Dataset, diagnosis: Diagnosis) -> Recording:
     begin, end = _range(dataset, diagnosis)
     drawn = grid(dataset, begin, end, diagnosis.window_ns)
     queues, seen = drawn.queues(dataset)
-    requests = _vlrt(dataset, diagnosis, drawn) + _drops(dataset, drawn)
+    answered = answers.arrived(dataset).requests()
+    requests = _vlrt(answered, diagnosis, drawn) + _drops(dataset, drawn)
     calls = _calls(dataset, seen)
     servers = _servers(dataset, seen, calls)
     axes, samples = _samples(dataset)
-    response = _responses(dataset)
+    response = _responses(answered)
     return Recording(
         begin=begin,
         end=end,
@@ -142,8 +143,8 @@ def _range(dataset: Dataset, diagnosis: Diagnosis) -> tuple[int, int]:
     return begin, max(end, begin + 1)
 
 
-def _vlrt(dataset: Dataset, diagnosis: Diagnosis, drawn: Grid) -> list[Line]:
-    slow = answers.arrived(dataset).requests().filter(pl.col("end") - pl.col("sent") >= diagnosis.threshold_ns)
+def _vlrt(requests: pl.LazyFrame, diagnosis: Diagnosis, drawn: Grid) -> list[Line]:
+    slow = requests.filter(pl.col("end") - pl.col("sent") >= diagnosis.threshold_ns)
     return drawn.count(slow.select(place=pl.col("server"), moment=pl.col("sent")), "vlrt")
 
 
@@ -233,8 +234,7 @@ def _means(dataset: Dataset, servers: tuple[str, ...], samples: list[Line]) -> t
     return tuple((server, place) for server in servers for place in of_server.get(server, ()))
 
 
-def _responses(dataset: Dataset) -> Times:
-    requests = answers.arrived(dataset).requests()
+def _responses(requests: pl.LazyFrame) -> Times:
     response = requests.select(response=pl.col("end") - pl.col("sent")).drop_nulls().collect()
     return response["response"].to_numpy()
 

@@ -2,13 +2,14 @@
 
 use super::chain::likeliest;
 use super::edges::{reaches, Nesting, ENOUGH};
+use super::jobs;
 use super::lane::{Lane, Place, Tree};
 use super::machines::Hosts;
 use super::model::{Call, Frame, Model, CALLS_MAX, NO_CONNECTION};
 use super::report::{EdgeReport, Report, Unlinked};
 use super::stays::Stays;
 use crate::error::Result;
-use crate::record::{Names, Visit, VisitSink, CALLER_IS_SERVER, NO_ID, NO_TIME};
+use crate::record::{Names, Visit, VisitSink, CALLER_IS_SERVER, NO_ID};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -306,7 +307,7 @@ impl Linker {
                 size: 1,
             };
         };
-        let frame = frame_of(&visit);
+        let frame = Frame::of(&visit);
         let Frame {
             arrival,
             departure,
@@ -409,12 +410,19 @@ impl Linker {
             return Ok(());
         };
         self.waiting -= tree.size;
+        if jobs::is_wait(&tree.visit, names) {
+            return Ok(());
+        }
         let inside = is_inside(&self.edges, &self.stays, pair, &tree.visit);
         let callers = callers_of(&self.edges, &self.stays, pair);
         let (first, last) = callers.fold((i64::MAX, i64::MIN), |(first, last), stays| {
             (first.min(stays.first_arrival), last.max(stays.busy_until))
         });
         let fate = (pair.0, pair.1, tree.visit.interaction);
+        let owner = self
+            .owners
+            .get(&tree.visit.connection)
+            .map(|&(server, _)| server);
         if tree.visit.sent < first {
             self.unlinked.before_parents += 1;
         } else if matches!(why, Reason::Ended) && tree.visit.departure > last {
@@ -424,9 +432,11 @@ impl Linker {
                 Reason::Crowded => self.unlinked.crowded += 1,
                 Reason::Unclaimed | Reason::Ended => self.unlinked.unclaimed += 1,
             }
-            count_fate(&mut self.fates, pair, &tree.visit, inside);
+            if owner.is_none() {
+                count_fate(&mut self.fates, pair, &tree.visit, inside);
+            }
         }
-        if let Some(&(server, _)) = self.owners.get(&tree.visit.connection) {
+        if let Some(server) = owner {
             tree.visit.caller = CALLER_IS_SERVER | server;
         } else if !inside && self.fates.get(&fate).is_some_and(|fate| fate.is_direct()) {
             self.unlinked.own_requests += 1;
@@ -441,6 +451,9 @@ impl Linker {
         names: &Names,
         next: &mut S,
     ) -> Result<()> {
+        if jobs::is_wait(&tree.visit, names) {
+            return Ok(());
+        }
         self.requests += 1;
         if !self.entries.contains(&tree.visit.server) {
             self.entries.push(tree.visit.server);
@@ -522,17 +535,6 @@ impl Edge {
 fn may_be_repeated(status: &str) -> bool {
     let is_code = status.len() == 3 && status.starts_with('5');
     is_code || matches!(status, "abandoned" | "timeout" | "refused" | "reset")
-}
-
-fn frame_of(visit: &Visit) -> Frame {
-    let known = |time: i64, otherwise: i64| if time == NO_TIME { otherwise } else { time };
-    Frame {
-        arrival: known(visit.arrival, visit.sent),
-        response: known(visit.first_byte, visit.departure),
-        departure: visit.departure,
-        interaction: visit.interaction,
-        key: visit.key,
-    }
 }
 
 fn count_fate(

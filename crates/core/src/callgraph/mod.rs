@@ -21,9 +21,13 @@
 //!   considerable share of an interaction lies outside all visits of the possible callers
 //!   ([`linker`] has the numbers), something else on that host calls too (a cron job, a health
 //!   check), and each call outside is a request of its own.
+//! - A worker that waits for its next job makes no request ([`jobs`]), and its wait is left out.
+//!
+//! A call without an owner is still of a known server if another call on its connection has an owner.
 
 pub mod chain;
 pub mod edges;
+pub mod jobs;
 pub mod lane;
 pub mod linker;
 pub mod machines;

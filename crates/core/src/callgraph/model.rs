@@ -2,6 +2,7 @@
 //! many calls it makes, whether request keys stay the same downstream, and whether successive calls
 //! share a connection.
 
+use crate::record::{Visit, NO_TIME};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -193,6 +194,17 @@ pub struct Frame {
 }
 
 impl Frame {
+    pub fn of(visit: &Visit) -> Frame {
+        let known = |time: i64, otherwise: i64| if time == NO_TIME { otherwise } else { time };
+        Frame {
+            arrival: known(visit.arrival, visit.sent),
+            response: known(visit.first_byte, visit.departure),
+            departure: visit.departure,
+            interaction: visit.interaction,
+            key: visit.key,
+        }
+    }
+
     pub fn contains(&self, call: &Call) -> bool {
         self.arrival <= call.sent && call.sent <= call.departure && call.departure <= self.departure
     }

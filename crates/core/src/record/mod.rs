@@ -12,7 +12,6 @@ pub mod encoding;
 pub mod examine;
 pub(crate) mod file;
 mod gather;
-pub mod jobs;
 pub mod join;
 mod library;
 mod merge;

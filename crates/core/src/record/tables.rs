@@ -1,7 +1,6 @@
 //! The tables of a decoded capture: visits, requests and events in one folder, written completely
 //! or not at all.
 
-use super::jobs::waits;
 use super::rows::{Event, NumberedEvent, Request};
 use super::writer::{self, TableWriter};
 use super::{Names, Visit, VisitSink, NO_ID, NO_NAME, NO_TIME};
@@ -9,8 +8,7 @@ use crate::error::Result;
 use std::path::Path;
 
 /// Writes `visits.parquet` and `requests.parquet`. A request is a visit (or a failed attempt) with
-/// a request id and no parent; a failed attempt is not a visit. A worker that waits for a job makes
-/// no request.
+/// a request id and no parent; a failed attempt is not a visit.
 pub struct TablesSink {
     visits: TableWriter<Visit>,
     requests: TableWriter<Request>,
@@ -48,11 +46,6 @@ fn is_complete(visit: &Visit) -> bool {
         && (visit.arrival != NO_TIME || !visit.served)
 }
 
-fn waits_for_a_job(visit: &Visit, names: &Names) -> bool {
-    let name = names.interactions.get(visit.interaction as usize);
-    visit.parent == NO_ID && name.is_some_and(|name| waits(name))
-}
-
 /// What the tables have when a segment of a long reading ends.
 pub type Paused<V, R> = (writer::Paused<V>, writer::Paused<R>, u64);
 
@@ -85,9 +78,6 @@ impl VisitSink for TablesSink {
     fn push(&mut self, visit: Visit, names: &Names) -> Result<()> {
         if !is_complete(&visit) {
             self.incomplete += 1;
-            return Ok(());
-        }
-        if waits_for_a_job(&visit, names) {
             return Ok(());
         }
         if visit.parent == NO_ID && visit.request != NO_ID {

@@ -389,26 +389,3 @@ fn a_client_that_later_serves_keeps_its_number() {
     assert!(!names.by_address(0, || true));
     assert!(names.by_address(1, || true) && names.by_address(1, || false));
 }
-
-#[test]
-fn a_worker_that_waits_for_a_job_makes_no_request() {
-    let folder = Folder::new();
-    let mut names = names();
-    names.interactions.push("BRPOP".to_string());
-    let waits = Visit {
-        interaction: 1,
-        ..visit(1, 10)
-    };
-    let of_a_page = Visit {
-        interaction: 1,
-        parent: 3,
-        request: 3,
-        ..visit(2, 20)
-    };
-    let mut sink = TablesSink::create(&folder.0).unwrap();
-    for v in [waits, of_a_page, visit(3, 30)] {
-        sink.push(v, &names).unwrap();
-    }
-    sink.finish(&names).unwrap();
-    assert_eq!((sink.requests(), sink.visits()), (1, 2));
-}

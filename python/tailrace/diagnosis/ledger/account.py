@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace._core import Replay
-from tailrace.diagnosis import settle, tasks
+from tailrace.diagnosis import ranks, settle, tasks
 from tailrace.diagnosis.constants import ACTS, EXPECTED, MOSTLY, NEARLY, SHORTEST_NS, SIGMAS, STEP_NS, WINDOW_NS
 from tailrace.diagnosis.finding import UNKNOWN
 from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation
@@ -131,7 +131,9 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     recorded = places.seated(recorded, held, blocking)
     computed = {server for server, one in held.items() if holding.fill_cpu(seen, server, one)}
     seen = replace(seen, held=places.fullest(recorded, held, computed))
-    losses = _handed_over(seen, recorded, at_once, losses | _losses(seen, recorded, HOLDERS))
+    losses |= _losses(seen, recorded, HOLDERS)
+    _wait_for_a_lock(seen, recorded, at_once, losses)
+    _wait_for_a_thread(seen, recorded, losses)
     waits = [holding.pauses(seen, recorded, server) for server in blocking if server in seen.held]
     pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)
     for server, one in blocking.items():
@@ -182,27 +184,34 @@ def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[L
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
 
 
-def _handed_over(seen: Seen, recorded: Recorded, at_once: Numbers, losses: dict[Line, Loss]) -> dict[Line, Loss]:
-    """Return the losses by what visits really waited for. In a database with a thread for each visit, others wait for a
-    lock of the visits that seem to hold places. Elsewhere, visits that seem to wait for a lock may wait for a thread of
-    a pool, if others computed nearly all the time."""
-    found = dict(losses)
-    for (cause, server), one in losses.items():
-        own_threads = limits.has_own_threads(seen.view, server)
-        if cause == soft_resource.CAUSE and own_threads and not at_once[recorded.number[server]]:
-            waited = losses.get((lock.CAUSE, server), one)
-            found[lock.CAUSE, server] = replace(waited, place=f"visits behind {one.place}", visits=one.visits)
-            del found[cause, server]
-        held = losses.get((own_work.CAUSE, server))
-        if cause != lock.CAUSE or one.delays is None or held is None or held.visits is None or own_threads:
+def _wait_for_a_lock(seen: Seen, recorded: Recorded, at_once: Numbers, losses: dict[Line, Loss]) -> None:
+    """Let visits that seem to hold places of a database with a thread for each visit hold a lock: nothing waits for a
+    place there, unless its callers have pools."""
+    for server, number in recorded.number.items():
+        if (places_held := losses.get((soft_resource.CAUSE, server))) is None or at_once[number]:
             continue
-        until = recorded.departure[one.delays.visits]
+        if limits.has_own_threads(seen.view, server):
+            del losses[soft_resource.CAUSE, server]
+            waited = losses.get((lock.CAUSE, server), places_held)
+            behind = f"visits behind {places_held.place}"
+            losses[lock.CAUSE, server] = replace(waited, place=behind, visits=places_held.visits)
+
+
+def _wait_for_a_thread(seen: Seen, recorded: Recorded, losses: dict[Line, Loss]) -> None:
+    """Let visits that computed hold up those that seem to wait for a lock, if they did so for nearly all of that time:
+    these wait for a thread of a pool. A database with a thread for each visit has no such pool."""
+    for server in recorded.servers:
+        waited, held = losses.get((lock.CAUSE, server)), losses.get((own_work.CAUSE, server))
+        if waited is None or waited.delays is None or held is None or held.visits is None:
+            continue
+        until = recorded.departure[waited.delays.visits]
         computed = spans(np.column_stack((recorded.arrival[held.visits], recorded.departure[held.visits])))
-        meanwhile = overlap(computed, until - one.delays.lasts, until).sum()
-        if meanwhile >= NEARLY * one.delays.lasts.sum():
-            found[own_work.CAUSE, server] = replace(held, delays=one.delays)
-            found[cause, server] = replace(one, delays=None)
-    return {line: loss for line, loss in found.items() if loss.took}
+        meanwhile = overlap(computed, until - waited.delays.lasts, until).sum()
+        if meanwhile >= NEARLY * waited.delays.lasts.sum() and not limits.has_own_threads(seen.view, server):
+            losses[own_work.CAUSE, server] = replace(held, delays=waited.delays)
+            losses[lock.CAUSE, server] = replace(waited, delays=None)
+            if not losses[lock.CAUSE, server].took:
+                del losses[lock.CAUSE, server]
 
 
 def _lost(recorded: Recorded, losses: dict[Line, Loss]) -> dict[str, Shares]:
@@ -412,7 +421,7 @@ def _names(seen: Seen, recorded: Recorded, server: str, rest: Shares, left: Shar
     at_work = _resolved(seen, own[0], full & ~still & (inside > 1))
     crowded = (
         at_work
-        if overhead.grows(rest[at_work], inside[at_work].astype(np.float64))
+        if ranks.grow_together(rest[at_work], inside[at_work].astype(np.float64))
         else np.zeros(len(rest), dtype=bool)
     )
     slept &= ~still & lock.is_all_left(seen.view, server)

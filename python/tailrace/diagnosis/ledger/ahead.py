@@ -4,21 +4,19 @@ ahead of those that wait that chance does not put them there."""
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 from math import exp, lgamma, log
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import ALIKE, CHANCE
-from tailrace.diagnosis.ledger.steps import NEVER, Shares
+from tailrace.diagnosis.ledger.steps import NEVER, Mask, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.spans import spans
 
 if TYPE_CHECKING:
     from tailrace.diagnosis.ledger.places import Here
-
-Mask = NDArray[np.bool_]
 
 
 def named(here: Here, long: Mask) -> Mask:
@@ -32,7 +30,7 @@ def named(here: Here, long: Mask) -> Mask:
         return found
     # Others wait here or on their way, and in no call. Visits of a kind that never waits do not need what these hold.
     waits = (long & here.own) | (here.begin - here.came >= here.least)
-    others = (~always & (np.bincount(which, weights=waits) > 0))[which]
+    others = _Others.of(here, (~always & (np.bincount(which, weights=waits) > 0))[which])
     for kind in np.flatnonzero(always).tolist():
         rare = float(count[count <= count[kind]].sum()) / len(long)
         mine = which == kind
@@ -40,6 +38,24 @@ def named(here: Here, long: Mask) -> Mask:
         if len(by_chance) and _all_by_chance(by_chance) <= CHANCE:
             found |= mine
     return found
+
+
+@dataclass(frozen=True)
+class _Others:
+    """These are the visits that may wait behind some, in the order in which they came."""
+
+    came: Times
+    left: Times
+    """The times at which they left are in order."""
+    first_left: Times
+    """Of each of them and those after it, the first one left then."""
+
+    @classmethod
+    def of(cls, here: Here, those: Mask) -> _Others:
+        order = np.argsort(here.came[those], kind="stable")
+        end = here.end[those][order]
+        first_left = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
+        return cls(here.came[those][order], np.sort(end), first_left)
 
 
 def _all_by_chance(each: Shares) -> float:
@@ -51,7 +67,7 @@ def _all_by_chance(each: Shares) -> float:
     return exp(min(float(np.logaddexp.reduce(terms)) - whole, 0.0))
 
 
-def _by_chance(here: Here, mine: Times, others: Mask, rare: float) -> Shares:
+def _by_chance(here: Here, mine: Times, others: _Others, rare: float) -> Shares:
     """Return for each stall in which others waited behind them the probability that chance puts them so far ahead, if
     they are a `rare` part of all visits. By chance, j of the first m visits are such with a probability of at most
     C(m, j) rare^j (Boole's inequality); the least of these counts as many times as there are visits to choose from. A
@@ -60,22 +76,20 @@ def _by_chance(here: Here, mine: Times, others: Mask, rare: float) -> Shares:
     first of those that came after it left with it or later, or with the first of those that held places beside it.
     Those that came within a twentieth of its time do not count as later: a server that reads from many connections may
     begin with another."""
-    order = np.argsort(here.came[others], kind="stable")
-    begin, end = here.came[others][order], here.end[others][order]
-    first_after = np.minimum.accumulate(np.concatenate((end, [NEVER]))[::-1])[::-1]
-    next_begin = np.concatenate((begin, [NEVER]))
     lasted = here.lasted[mine]
     middle, slack = here.begin[mine] + lasted // 2, (lasted * ALIKE).astype(np.int64)
-    at, later = (np.searchsorted(begin, here.begin[mine] + more, "right") for more in (0, slack))
-    left = np.searchsorted(np.sort(end), middle, "right")
-    ahead = np.maximum(at - left, 0)
+    at, later = (np.searchsorted(others.came, here.begin[mine] + more, "right") for more in (0, slack))
+    ahead = np.maximum(at - np.searchsorted(others.left, middle, "right"), 0)
     released = first_released(here.begin[mine], here.end[mine])
-    counts = (next_begin[at] <= middle) & (first_after[later] >= released - slack)
+    next_came = np.append(others.came, NEVER)
+    counts = (next_came[at] <= middle) & (others.first_left[later] >= released - slack)
     counts &= released - here.begin[mine] >= here.least
     begins, ends = here.begin[mine][counts], here.end[mine][counts]
     stalls = spans(np.column_stack((begins, ends)))
     stall = np.searchsorted(stalls[:, 0], begins, "right") - 1
-    return np.array([_far_ahead(np.sort(ahead[counts][stall == one]), rare) for one in range(len(stalls))])
+    ordered = ahead[counts][np.lexsort((ahead[counts], stall))]
+    each = np.split(ordered, np.cumsum(np.bincount(stall, minlength=len(stalls)))[:-1])
+    return np.array([_far_ahead(some, rare) for some in each if len(some)])
 
 
 def _far_ahead(ahead: Times, rare: float) -> float:

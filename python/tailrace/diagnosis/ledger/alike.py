@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from math import exp, lgamma, log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import ALIKE, MOSTLY, RARE, SEVERAL
-from tailrace.diagnosis.ledger.steps import Shares
+from tailrace.diagnosis.constants import ALIKE, MOSTLY, SEVERAL
+from tailrace.diagnosis.ledger.steps import Mask, Shares
 from tailrace.diagnosis.queues import Times
 
-Mask = NDArray[np.bool_]
 SPREAD = 1.0 + MOSTLY
 """Visits that wait for the same timer or compute the same share a machine with others. So the longest of them takes up
 to a half longer than the shortest."""
 
 
-def alike(known: Shares | Times) -> Shares | Times:
+def of_one_kind(known: Shares | Times) -> Shares | Times:
     """Return those of these lengths that belong to a kind of visits that all take as long. Neighbours in the order of
     lengths that differ by less than a twentieth are of one kind. Where such a kind goes on to lengths much longer than
     its shortest, the lengths vary, and another visit has one of them by chance."""
     ordered = np.sort(known)
-    kinds = np.split(ordered, np.flatnonzero(np.diff(ordered) > ALIKE * ordered[1:]) + 1)
+    kinds = np.split(ordered, _breaks(ordered))
     return np.concatenate([kind for kind in kinds if len(kind) and kind[-1] <= SPREAD * kind[0]] or [ordered[:0]])
+
+
+def _breaks(ordered: NDArray[Any]) -> Times:
+    """Return where these lengths differ by more than a twentieth from the one before."""
+    return np.flatnonzero(np.diff(ordered) > ALIKE * ordered[1:]) + 1
 
 
 def near(lasted: Shares | Times, known: Shares | Times) -> Mask:
@@ -44,8 +48,7 @@ def each_alone(begin: Times, end: Times, long: Mask) -> Mask:
     found = np.zeros(len(begin), dtype=bool)
     lasted = end - begin
     by_length = np.flatnonzero(long)[np.argsort(lasted[long], kind="stable")]
-    breaks = np.flatnonzero(np.diff(lasted[by_length]) > ALIKE * lasted[by_length[1:]]) + 1
-    for kind in np.split(by_length, breaks):
+    for kind in np.split(by_length, _breaks(lasted[by_length])):
         if len(kind) < SEVERAL or lasted[kind[-1]] > (1.0 + ALIKE) * lasted[kind[0]]:
             continue
         kind = kind[np.argsort(begin[kind], kind="stable")]
@@ -53,14 +56,8 @@ def each_alone(begin: Times, end: Times, long: Mask) -> Mask:
         for run in np.split(kind, np.flatnonzero(begin[kind[1:]] >= until[:-1]) + 1):
             first, length = begin[run[0]], lasted[run[0]]
             apart = 1 + int((np.diff(begin[run]) > ALIKE * length).sum())
+            if apart < max(SEVERAL, MOSTLY * len(run)):
+                continue
             before = (begin < first) & (end > first) & (lasted >= MOSTLY * length)
-            found[run] = apart >= max(SEVERAL, MOSTLY * len(run)) and not before.any()
+            found[run] = not before.any()
     return found
-
-
-def are_more(number: int, expected: float) -> bool:
-    """Return whether chance makes so many only rarely where it makes `expected` (Poisson)."""
-    if expected <= 0.0:
-        return number > 0
-    fewer = sum(exp(k * log(expected) - expected - lgamma(k + 1)) for k in range(number))
-    return 1.0 - fewer <= RARE

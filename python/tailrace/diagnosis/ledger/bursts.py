@@ -12,9 +12,8 @@ import numpy as np
 
 from tailrace.diagnosis.constants import FEW, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, STEP_NS
 from tailrace.diagnosis.ledger import excess, places, silences, systems
-from tailrace.diagnosis.ledger.excess import Mask
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import NEVER, Shares
+from tailrace.diagnosis.ledger.steps import NEVER, Mask, Shares
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.topology import Topology
 

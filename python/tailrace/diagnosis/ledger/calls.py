@@ -7,9 +7,9 @@ import numpy as np
 
 from tailrace.diagnosis.constants import FEW, MANY
 from tailrace.diagnosis.ledger import places
-from tailrace.diagnosis.ledger.excess import Mask, beyond_usual
+from tailrace.diagnosis.ledger.excess import beyond_usual
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import Shares
+from tailrace.diagnosis.ledger.steps import Mask, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.topology import Topology
 
@@ -26,8 +26,10 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) 
         services.setdefault((caller, _service(topology, caller, callee)), []).append(made[counts[made]])
     found = [np.empty(0, dtype=np.int64)]
     for (caller, _), ways in services.items():
-        visits = np.flatnonzero(recorded.server == recorded.number[caller])
-        found.append(_beyond(recorded, calm, visits, np.concatenate(ways)))
+        made = np.concatenate(ways)
+        if len(made) >= FEW:
+            visits = np.flatnonzero(recorded.server == recorded.number[caller])
+            found.append(_beyond(recorded, calm, visits, made))
     calls = np.unique(np.concatenate(found))
     servers = recorded.server[calls]
     return {recorded.servers[callee]: calls[servers == callee] for callee in np.unique(servers).tolist()}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from math import log
+from math import exp, lgamma, log
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailrace.diagnosis.constants import HARDLY_ANY, STEP_NS
-from tailrace.diagnosis.ledger.steps import NEVER, Shares
+from tailrace.diagnosis.constants import HARDLY_ANY, RARE, STEP_NS
+from tailrace.diagnosis.ledger.steps import NEVER, Mask, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.units import SECOND
-
-Mask = NDArray[np.bool_]
 
 DRIFT = 1.0 + HARDLY_ANY
 """A rate a tenth above the usual one is normal, because rates change by as much from one minute to the next."""
@@ -70,6 +67,15 @@ def is_more(count: float, usual: float) -> bool:
     """Return whether so many requests come by chance as seldom as a large number exceeds its mean by `SIGMAS` standard
     deviations (Chernoff's bound of a Poisson number with the mean `usual`)."""
     return count > usual and (usual == 0.0 or count * log(count / usual) - count + usual >= SIGMAS**2 / 2)
+
+
+def is_rare(number: int, expected: float) -> bool:
+    """Return whether chance makes so many in one of twenty cases or fewer, where it makes `expected` (Poisson). A few
+    events cannot show more."""
+    if expected <= 0.0:
+        return number > 0
+    fewer = sum(exp(k * log(expected) - expected - lgamma(k + 1)) for k in range(number))
+    return 1.0 - fewer <= RARE
 
 
 def _missing(counts: Times, usual: Shares) -> Shares:

@@ -9,9 +9,12 @@ passed    Other visits that came after it were served while it was inside. It al
           many visits that each of them was slow. It did not open a connection, which waits to be accepted, and lost no
           packet.
 named     No visit of its interaction is short, and other visits waited behind it. Its interaction is so rare that it
-          is not at the head of a queue by chance. A query counts as an interaction of the request that it serves.
+          is not at the head of a queue by chance. A query counts as an interaction of the request that it serves. Such
+          a visit may wait for a call all the time.
 in turn   While others waited, such visits were served one after the other, each for as long as the first, or several
-          together, and then as many again. A server that stops does not stop again after so many visits.
+          together, and then as many again. A server that stops does not stop again after so many visits. Among many
+          lulls, more are as long as the next one than chance makes.
+apart     It took as long as others, although most of them began at other times. Nothing held the first of them up.
 alike     It took as long as one of these visits and has the same name, and these do not take any length. It did not
           share a full CPU with so many visits that each of them was slow.
 behind    Most of its time is a call to a server behind, and that call took long by itself.
@@ -30,15 +33,14 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.constants import ALIKE, FEW, HARDLY_ANY, LEAST_LIMIT, LONG_NS, MANY, MOSTLY, QUICK, STEP_NS
 from tailrace.diagnosis.ledger import silences
 from tailrace.diagnosis.ledger.ahead import named
-from tailrace.diagnosis.ledger.alike import alike, are_more, each_alone, near
+from tailrace.diagnosis.ledger.alike import each_alone, near, of_one_kind
+from tailrace.diagnosis.ledger.excess import is_rare
 from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded, are_first
-from tailrace.diagnosis.ledger.steps import Shares
+from tailrace.diagnosis.ledger.steps import Mask, Shares
 from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, spans, without
 from tailrace.units import MILLISECOND
-
-Mask = NDArray[np.bool_]
 
 LONGER = 10.0
 """Service times vary about threefold around their median. (In an exponential distribution, the 99th percentile is at
@@ -363,7 +365,7 @@ def _heavy(here: Here) -> Mask:
     for name in np.unique(here.name[of_itself]).tolist():
         mine = here.name == name
         known = of_itself & mine
-        works, times = alike(lasts[known]), alike(here.lasted[known])
+        works, times = of_one_kind(lasts[known]), of_one_kind(here.lasted[known])
         found |= long & mine & (here.alone >= here.least) & (near(here.work, works) | near(here.lasted, times))
     return found
 
@@ -441,7 +443,7 @@ def _in_turn(here: Here, long: Mask) -> Shares:
         if as_long and at_once and len(together(one, count)) and len(together(following, count)):
             turns[int(lasted[following])] = count
     found = np.zeros(len(long))
-    if not are_more(repeated, ALIKE * max(len(lulls) - 1, 0)):
+    if not is_rare(repeated, ALIKE * max(len(lulls) - 1, 0)):
         return found  # Of many lulls, some are as long as the next one by chance.
     for length, count in turns.items():
         for first in lulls:

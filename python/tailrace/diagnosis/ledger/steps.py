@@ -19,6 +19,8 @@ from tailrace.diagnosis.spans import Spans, covered_before, overlap
 NEVER = np.iinfo(np.int64).max
 """This time means that an event does not happen."""
 
+Mask = NDArray[np.bool_]
+
 Shares = NDArray[np.float64]
 """It holds one value per step."""
 

@@ -194,8 +194,8 @@ class _Bench:
         def share(line: Line, vlrt: float, remain: int) -> Share:
             if line == (BURST, ""):
                 remain = int((trial.slow(frozenset({line, HOLDERS})) & mine).sum())
-            which, alone = self.which(number, line) if line[0] == BURST else (None, 0)
-            return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line), which, alone)
+            told = self.which(number, line) if line[0] == BURST else (None, 0)
+            return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line), *told)
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
         verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))

@@ -117,3 +117,24 @@ fn a_call_without_a_parent_belongs_to_the_server_of_its_connection() {
     assert!(alone.clone().all(|call| call.caller == CALLER_IS_SERVER));
     assert!(alone.clone().all(|call| call.request == NO_ID));
 }
+
+/// A page waits for its result as a worker waits for its jobs.
+#[test]
+fn a_worker_that_waits_for_a_job_makes_no_request() {
+    let mut names = named(&[("app", 0), ("redis", 2)]);
+    names.interactions.push("BRPOP".to_string());
+    let stays = (0..100).flat_map(|n| {
+        let begin = n * 100 * MS;
+        let call = (1, 0, begin + 2 * MS, begin + 8 * MS);
+        let job = (1, 1, begin + 20 * MS, begin + 90 * MS);
+        [call, (0, 1, begin, begin + 10 * MS), job]
+    });
+    let mut visits = departing(stays);
+    for visit in visits.iter_mut().filter(|visit| visit.server == 1) {
+        visit.interaction = 2;
+    }
+    let (linked, report) = link(visits, &names);
+    assert_eq!((report.requests, linked.len()), (100, 200));
+    let calls = linked.iter().filter(|visit| visit.server == 1);
+    assert!(calls.clone().all(|call| call.parent != NO_ID));
+}

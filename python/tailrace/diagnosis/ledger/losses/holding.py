@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 
@@ -41,8 +40,8 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     share = np.zeros(len(seen.steps))
     if not held.places:
         share = overlap(held.lulls, seen.steps.edges[:-1], seen.steps.edges[1:]) / STEP_NS
-    shown = replace(held, places=0) if limits.has_own_threads(seen.view, server) else held
-    return Loss(share, _blur(seen, server), _words(shown), held.visits)
+    words = _words(held, 0 if limits.has_own_threads(seen.view, server) else held.places)
+    return Loss(share, _blur(seen, server), words, held.visits)
 
 
 def pauses(seen: Seen, recorded: Recorded, server: str) -> Delays | None:
@@ -101,8 +100,9 @@ def _blur(seen: Seen, server: str) -> int:
     return max((blur(series) for series in seen.view.series(server, "cpu_busy")[:1]), default=1)
 
 
-def _words(held: Held) -> str:
-    """Say which visits held the places: those of the name that held them longest in total."""
+def _words(held: Held, places: int) -> str:
+    """Say which visits held the places: those of the name that held them longest in total. The number of places is left
+    out if it is 0."""
     lasted = Counter[str]()
     for name, time in zip(held.names.tolist(), (held.end - held.begin).tolist(), strict=True):
         lasted[name] += time
@@ -111,7 +111,7 @@ def _words(held: Held) -> str:
     each = duration(int(np.median(its.end - its.begin)))
     many = count(len(its.visits), "connection" if name == silences.NAME else "visit")
     at_once = f", {its.most} at once" if its.most > 1 else ""
-    of = f" in {count(held.places, 'place')}" if held.places else ""
+    of = f" in {count(places, 'place')}" if places else ""
     said = f"{name} ({many} of {each}{at_once}{of})" if name else f"{many} of {each}{at_once}{of}"
     others = len(held.visits) - len(its.visits)
     return f"{said} and {count(others, 'other visit')}" if others else said

@@ -10,7 +10,8 @@ that are slow by themselves leave one by one. Of visits that wait for a server b
 have a call open. If others take all workers, or the CPU is full, ours may wait for these. `turns` finds visits that
 waited in an event loop, where nobody can pass. A database may report the wait itself, such as a deadlock. If all visits
 of a server wait, `account` distinguishes a lock from a stop by what its threads do. Processes that wait for a lock on a
-file were sampled in that state.
+file were sampled in that state. The words of a lock say which other visits left when it was over. `account` hands the
+waits on to visits that computed meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace._core import waits_for_others
+from tailrace._core import waits_for_a_job
 from tailrace.diagnosis.constants import (
     ALIKE,
     CHANCE,
@@ -77,10 +78,9 @@ def find(seen: Seen, server: str) -> Loss | None:
         return Loss(share, 1, words) if share.any() else None
     visits, lasts = _longest(*(np.concatenate(part) for part in zip(*found, strict=True)))
     whose = ", ".join(sorted(set(names[visits].tolist()) - {""}))
-    notes = [
-        f"{number:,} of which failed because of a lock" for number in [int(recorded.locked[visits].sum())] if number
-    ]
-    held_by = np.concatenate([_holders(recorded, np.setdiff1d(here, visits), *one) for one in found])
+    reported, others = int(recorded.locked[visits].sum()), np.setdiff1d(here, visits)
+    notes = [f"{reported:,} of which failed because of a lock"] if reported else []
+    held_by = np.concatenate([_holders(recorded, others, *one) for one in found])
     notes += [f"until {name} left" for name in sorted(set(names[held_by].tolist()) - {""})]
     return Loss(share, 1, _words(whose, lasts, notes), delays=Delays.paused(visits, lasts))
 
@@ -94,17 +94,17 @@ class _Kind:
 
 
 def _kinds(recorded: Recorded, names: Names, here: Times) -> list[_Kind]:
-    """Return the kinds of visits of a server that have enough of them: those of one name."""
+    """Return the kinds of visits of a server that have enough of them: those of one name. A worker waits for a job
+    without a lock."""
     if not len(here):
         return []
     numbers, kind, counts = np.unique(names.number[here], return_inverse=True, return_counts=True)
-    # What waits for another client, such as a worker for a job, does so without a lock.
-    alone = [not waits_for_others(name) for name in names.labels[numbers].tolist()]
+    waits = [waits_for_a_job(name) for name in names.labels[numbers].tolist()]
     first = are_first(recorded.parent[here], recorded.sent[here])
     shares = np.bincount(kind, first, len(counts)) / first.sum()
     each = np.split(here[np.argsort(kind, kind="stable")], np.cumsum(counts)[:-1])
-    kinds = zip(alone, each, shares.tolist(), strict=True)
-    return [_Kind(its, share) for one, its, share in kinds if one and len(its) >= SEVERAL]
+    kinds = zip(waits, each, shares.tolist(), strict=True)
+    return [_Kind(its, share) for for_a_job, its, share in kinds if not for_a_job and len(its) >= SEVERAL]
 
 
 def _holders(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> Times:

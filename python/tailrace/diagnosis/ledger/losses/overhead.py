@@ -14,8 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import settle
-from tailrace.diagnosis.constants import ACTS, ALIKE, HARDLY_ANY, MANY, MOMENTS, NEARLY, RELATED, SEVERAL, STEP_NS
+from tailrace.diagnosis import ranks, settle
+from tailrace.diagnosis.constants import ACTS, ALIKE, HARDLY_ANY, MANY, MOMENTS, NEARLY, SEVERAL, STEP_NS
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import Shares
@@ -148,7 +148,7 @@ def _grows_in_spare_time(seen: Seen, own: Series, here: _Here, fine: NDArray[np.
     if int(good.sum()) < MANY:
         return False
     cost = (used[begins] * steps)[good] / work[good]
-    return grows(cost, (np.bincount(part, here.inside) / steps)[good])
+    return ranks.grow_together(cost, (np.bincount(part, here.inside) / steps)[good])
 
 
 def _sums(window: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -186,13 +186,3 @@ def _growing(values: NDArray[np.float64]) -> NDArray[np.float64]:
             total, count = total + above, count + more
         sums.append((total, count))
     return np.repeat([total / count for total, count in sums], [count for _, count in sums])
-
-
-def grows(lacked: Shares, inside: Shares) -> bool:
-    """Return whether a server lacked the more, the more visits were inside (rank correlation, Spearman 1904)."""
-    if len(lacked) < MANY or not np.ptp(lacked) or not np.ptp(inside):
-        return False
-    ranks = [
-        np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(np.float64) for values in (lacked, inside)
-    ]
-    return bool(np.corrcoef(ranks[0], ranks[1])[0, 1] >= RELATED)

@@ -1,5 +1,7 @@
 """A virtual machine stopped the threads of the server for an operation that is no collection, such as a heap dump. The
-loss consists of the stops of its log that have other work than collections for most of their time."""
+loss consists of the stops of its log that have other work than collections for most of their time. Where the server
+used no CPU, its threads may have waited for one before they could stop.
+"""
 
 from __future__ import annotations
 
