@@ -378,13 +378,15 @@ def test_readers_of_text_fold_rare_words_too() -> None:
         ("web", "GET /u/bob/edit", 1),
         ("db", "PING", 1),
         ("app", "GET /u/alice", 2),
+        ("web", "GET /carol.php", 1),
         ("web", "GET /reset.php", 1),
         ("web", "GET /", 1),
     ]
     assert dict(_core.without_rare_words(counts)) == {
         "GET /index.html": "GET /index.html",
         "GET /u/alice": "GET /u/{}",
-        "GET /u/bob/edit": "GET /u/{}/{}",
-        "GET /reset.php": "GET /{}.php",
+        "GET /u/bob/edit": "GET /u/{}/edit",
+        "GET /carol.php": "GET /{}.php",
+        "GET /reset.php": "GET /reset.php",
         "GET /": "GET /",
     }

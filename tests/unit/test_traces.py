@@ -85,7 +85,7 @@ def test_jaeger_and_zipkin_give_the_same_chain() -> None:
         ("mysql", "backend", 4, 4, 6, 0, True),
     ]
     names = read("jaeger.json").visits().collect()["interaction"].cast(pl.String).to_list()
-    assert sorted(names) == ["GET /{}", "GetDriver", "driver.DriverService/FindNearest"]
+    assert sorted(names) == ["GET /dispatch", "GetDriver", "driver.DriverService/FindNearest"]
 
 
 def test_a_span_in_queue_shows_when_a_worker_took_the_request() -> None:

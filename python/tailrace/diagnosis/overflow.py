@@ -450,6 +450,19 @@ def limit_of(view: View, server: str, queue: Times, held: dict[str, int]) -> tup
     return (limit, "plateau") if reached else (None, "unknown")
 
 
+def _half_open(view: View, cluster: Cluster, server: str) -> int:
+    """Return how many connection attempts the kernel of a server dropped because too many handshakes had not ended, if
+    these are most of those that it dropped."""
+    dropped = {
+        name: sum(
+            float(one.value[one.around(cluster.begin, cluster.end)].sum()) for one in view.series(server, name)[:1]
+        )
+        for name in ("syn_queue_drops", "listen_drops")
+    }
+    half = dropped["syn_queue_drops"]
+    return round(half) if half > MOSTLY * dropped["listen_drops"] else 0
+
+
 def _finding(
     view: View,
     cluster: Cluster,
@@ -468,6 +481,13 @@ def _finding(
             sentence = f"No queue rose for as long as {these} under way (for less long: {rose})."
         numbers: dict[str, Number] = {"servers_risen": len(wave)}
         if lost.dropper is not None and lost.by_server:
+            if half := _half_open(view, cluster, lost.dropper):
+                sentence = (
+                    f"The queue of {lost.dropper} for connections whose handshake has not ended was full: its kernel "
+                    f"counted {count(half, 'connection attempt')} that it dropped for this reason."
+                )
+                found = cluster.begin, cluster.end, numbers, settle.half_open(lost.dropper)
+                return Finding("overflow", "found", sentence, lost.dropper, *found)
             missing = settle.origin_behind(view, lost.dropper)
             return Finding("overflow", "unknown", sentence, lost.dropper, cluster.begin, cluster.end, numbers, missing)
         return Finding("overflow", "absent", sentence, None, cluster.begin, cluster.end, numbers)

@@ -44,6 +44,11 @@ def origin_behind(view: View, dropper: str) -> str | None:
     return None if view.callees_of(dropper) else calls(dropper)
 
 
+def half_open(dropper: str) -> str:
+    """Return what would show who kept handshakes with a server open."""
+    return f"who began handshakes with {dropper} and did not end them (`ss -n state syn-recv` shows their addresses)"
+
+
 def slow_alone(view: View, server: str) -> str | None:
     """Return what would show why requests took long in a server, if no queue of it is seen to rise."""
     wanted = [] if view.callees_of(server) else [calls(server)]

@@ -262,10 +262,12 @@ class View:
         return own or tuple(series for _, series in found)
 
     def refusals_of(self, server: str) -> tuple[Series, ...]:
-        """Return the counts of connections that the server's kernel refused because a queue was full. Where these are
-        not counted apart, return the counts of all connections that it dropped. There, Linux also counts a connection
-        that it cannot answer because it has no route."""
-        return self.series(server, "listen_overflows") or self.series(server, "listen_drops")
+        """Return the counts of connections that the server's kernel refused because a queue was full: the accept queue,
+        or that of connections whose handshake has not ended. Where these are not counted apart, return the counts of
+        all connections that it dropped. There, Linux also counts a connection that it cannot answer because it has no
+        route."""
+        overflows, half_open = (self.series(server, name) for name in ("listen_overflows", "syn_queue_drops"))
+        return overflows + half_open if overflows else self.series(server, "listen_drops")
 
     @cached_property
     def failed_calls(self) -> pl.DataFrame:

@@ -2,10 +2,12 @@
 
 use super::chain::likeliest;
 use super::edges::{reaches, Nesting, ENOUGH};
+use super::fates::{count_fate, Fates};
 use super::jobs;
 use super::lane::{Lane, Place, Tree};
 use super::machines::Hosts;
 use super::model::{Call, Frame, Model, CALLS_MAX, NO_CONNECTION};
+use super::outlived::Outlived;
 use super::report::{EdgeReport, Report, Unlinked};
 use super::stays::Stays;
 use crate::error::Result;
@@ -22,14 +24,6 @@ const WAITING: usize = 1 << 16;
 const EXPIRE_EVERY: u64 = 64;
 /// Connections are looked through once in so many visits, because there may be as many as visits.
 const FORGET_EVERY: u64 = 1 << 14;
-/// Calls outside all visits of possible callers count as requests of their own if they come at this
-/// many moments, at least a tenth of a second apart, and are this share of their interaction. A
-/// recording that starts during a stall, or loses packets, has many at once, but not for two
-/// seconds.
-const DIRECT: (u64, f64) = (20, 0.2);
-const MOMENT_NS: i64 = 100_000_000;
-/// Interactions that are counted separately.
-const FATES: usize = 4096;
 /// The weight of a choice among several visits, relative to one without a rival.
 const UNSURE: f64 = 0.1;
 
@@ -57,34 +51,6 @@ enum Origin {
     Unknown(usize),
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize)]
-struct Fate {
-    inside: u64,
-    outside: u64,
-    /// The number of moments with calls outside, and the end of the last one.
-    moments: u64,
-    moment_end: Option<i64>,
-}
-
-impl Fate {
-    fn count(&mut self, inside: bool, sent: i64) {
-        if inside {
-            self.inside += 1;
-            return;
-        }
-        self.outside += 1;
-        if self.moment_end.is_none_or(|end| sent >= end) {
-            self.moments += 1;
-            self.moment_end = Some(sent.saturating_add(MOMENT_NS));
-        }
-    }
-
-    fn is_direct(self) -> bool {
-        self.moments >= DIRECT.0
-            && self.outside as f64 >= DIRECT.1 * (self.inside + self.outside) as f64
-    }
-}
-
 #[derive(Clone, Copy)]
 enum Reason {
     Unclaimed,
@@ -103,11 +69,12 @@ pub struct Linker {
     out: FxHashMap<u32, Vec<usize>>,
     origins: FxHashMap<Pair, Origin>,
     lanes: FxHashMap<Pair, Lane>,
-    fates: FxHashMap<(u32, u32, u32), Fate>,
+    fates: Fates,
     /// For each server that calls.
     stays: FxHashMap<u32, Stays>,
     /// The server to which each connection belongs, and when that was last seen: one of its calls has a parent.
     owners: FxHashMap<u32, (u32, i64)>,
+    outlived: Outlived,
     entries: Vec<u32>,
     waiting: usize,
     longest: i64,
@@ -186,6 +153,7 @@ impl Linker {
             edge.model.seldom = edge.linked * 2 < came.unwrap_or(0);
             (edge.lesson, edge.linked, edge.parents) = (None, 0, 0);
         }
+        self.outlived = Outlived::default();
         (self.waiting, self.clock, self.visits, self.requests) = (0, i64::MIN, 0, 0);
         self.unlinked = Unlinked::default();
     }
@@ -413,6 +381,9 @@ impl Linker {
         if jobs::is_wait(&tree.visit, names) {
             return Ok(());
         }
+        if let Some(request) = self.outlives(pair, &mut tree.visit) {
+            return self.pass(tree, request, names, next);
+        }
         let inside = is_inside(&self.edges, &self.stays, pair, &tree.visit);
         let callers = callers_of(&self.edges, &self.stays, pair);
         let (first, last) = callers.fold((i64::MAX, i64::MIN), |(first, last), stays| {
@@ -442,7 +413,20 @@ impl Linker {
             self.unlinked.own_requests += 1;
             return self.pass_request(tree, names, next);
         }
-        pass(tree, NO_ID, names, next)
+        self.pass(tree, NO_ID, names, next)
+    }
+
+    /// Gives a call that outlived its visit this parent, and returns the request.
+    fn outlives(&mut self, (host, callee): Pair, call: &mut Visit) -> Option<u64> {
+        let of_pair = |edge: &Edge| (edge.host, edge.callee) == (host, callee);
+        let callers = self.edges.iter().filter(|edge| of_pair(edge));
+        let callers = callers.map(|edge| edge.caller).collect();
+        let (server, parent, request) = self.outlived.take(&callers, call)?;
+        (call.parent, call.caller) = (parent, CALLER_IS_SERVER | server);
+        let edges = self.edges.iter_mut();
+        let of_server = edges.filter(|edge| of_pair(edge) && edge.caller == server);
+        of_server.for_each(|edge| edge.linked += 1);
+        Some(request)
     }
 
     fn pass_request<S: VisitSink>(
@@ -458,7 +442,23 @@ impl Linker {
         if !self.entries.contains(&tree.visit.server) {
             self.entries.push(tree.visit.server);
         }
-        pass(tree, self.requests, names, next)
+        self.pass(tree, self.requests, names, next)
+    }
+
+    /// Calls go before the visit that made them, in order of departure.
+    fn pass<S: VisitSink>(
+        &mut self,
+        mut tree: Tree,
+        request: u64,
+        names: &Names,
+        next: &mut S,
+    ) -> Result<()> {
+        tree.visit.request = request;
+        self.outlived.note(&tree, request, &names.statuses);
+        for call in tree.calls {
+            self.pass(call, request, names, next)?;
+        }
+        next.push(tree.visit, names)
     }
 
     pub fn finish<S: VisitSink>(&mut self, names: &Names, next: &mut S) -> Result<()> {
@@ -537,18 +537,6 @@ fn may_be_repeated(status: &str) -> bool {
     is_code || matches!(status, "abandoned" | "timeout" | "refused" | "reset")
 }
 
-fn count_fate(
-    fates: &mut FxHashMap<(u32, u32, u32), Fate>,
-    pair: Pair,
-    call: &Visit,
-    inside: bool,
-) {
-    let of = (pair.0, pair.1, call.interaction);
-    if fates.len() < FATES || fates.contains_key(&of) {
-        fates.entry(of).or_default().count(inside, call.sent);
-    }
-}
-
 fn callers_of<'a>(
     edges: &'a [Edge],
     stays: &'a FxHashMap<u32, Stays>,
@@ -562,15 +550,6 @@ fn callers_of<'a>(
 
 fn is_inside(edges: &[Edge], stays: &FxHashMap<u32, Stays>, pair: Pair, call: &Visit) -> bool {
     callers_of(edges, stays, pair).any(|stays| stays.contain(call.sent, call.departure))
-}
-
-/// Calls go before the visit that made them, in order of departure.
-fn pass<S: VisitSink>(mut tree: Tree, request: u64, names: &Names, next: &mut S) -> Result<()> {
-    tree.visit.request = request;
-    for call in tree.calls {
-        pass(call, request, names, next)?;
-    }
-    next.push(tree.visit, names)
 }
 
 /// The time covered by at least one of the intervals.

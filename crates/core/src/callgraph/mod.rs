@@ -19,19 +19,22 @@
 //! - If such a server exists and no visit owns the call, `request` stays empty: most likely its
 //!   parent is missing from the recording, or another visit took the call by mistake. Only if a
 //!   considerable share of an interaction lies outside all visits of the possible callers
-//!   ([`linker`] has the numbers), something else on that host calls too (a cron job, a health
+//!   ([`fates`] has the numbers), something else on that host calls too (a cron job, a health
 //!   check), and each call outside is a request of its own.
 //! - A worker that waits for its next job makes no request ([`jobs`]), and its wait is left out.
 //!
+//! A visit that its client gave up ends then, and its calls may go on: see [`outlived`].
 //! A call without an owner is still of a known server if another call on its connection has an owner.
 
 pub mod chain;
 pub mod edges;
+mod fates;
 pub mod jobs;
 pub mod lane;
 pub mod linker;
 pub mod machines;
 pub mod model;
+mod outlived;
 pub mod rejoin;
 mod reorder;
 pub mod report;

@@ -29,6 +29,10 @@ use serde::{Deserialize, Serialize};
 /// The shortest wait of a kernel before it repeats a SYN: 1 s (RFC 6298) or 3 s (RFC 2988), in
 /// steps of its timers.
 const FIRST_WAIT: std::ops::RangeInclusive<i64> = 950_000_000..=3_400_000_000;
+/// An answer that comes so long after its SYN is a repeated one: a kernel answers at once, and repeats its answer after
+/// 1 s or 3 s, in steps of its timers.
+const LATE_ANSWER: [std::ops::RangeInclusive<i64>; 2] =
+    [950_000_000..=1_125_000_000, 2_850_000_000..=3_400_000_000];
 /// SYNs of one attempt that are remembered; no kernel sends more.
 const REMEMBERED: usize = 32;
 /// The most that an answer to a SYN can acknowledge. A SYN can carry data (TCP fast open), but at most
@@ -272,6 +276,7 @@ impl Attempt {
         if !self.is_answered() {
             (self.accepted, self.connected) = (self.last_syn(), segment.time);
             self.answer = Print::of(segment);
+            self.first_answer_lost();
             // The server accepted data with the SYN.
             self.server_heard = distance(segment.ack, self.first_byte()) > 0;
             return Answer::First;
@@ -297,6 +302,18 @@ impl Attempt {
         }
         self.answer_repeats = self.answer_repeats.saturating_add(1);
         Answer::Repeat(Some(loss))
+    }
+
+    /// The first answer was lost before it was captured if the first captured one is late.
+    fn first_answer_lost(&mut self) {
+        let wait = self.connected.saturating_sub(self.accepted);
+        if self.is_asked() && LATE_ANSWER.iter().any(|late| late.contains(&wait)) {
+            self.answer_repeats = self.answer_repeats.saturating_add(1);
+            self.answers_lost.push(Loss {
+                begin: self.accepted,
+                end: self.connected,
+            });
+        }
     }
 
     /// A segment of the client that is not a SYN: it completes the handshake. True the first time.

@@ -16,6 +16,7 @@ mod plain;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod vocabulary;
 
 use super::wire::Raw;
 use crate::error::{Error, Result};

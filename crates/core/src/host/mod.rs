@@ -7,7 +7,7 @@
 //! packets   AF_PACKET → visits (in a process of its own), or a capture
 //! segments  rows of a second → a closed file; a ring of them   state      the state file of the recording
 //! processes the server of each process → probes, names         join       segments → tables
-//! containers the container of each process
+//! containers the container of each process            mounts    where control groups are
 //! recorder  the threads, from beginning to end
 //! ```
 //!
@@ -19,6 +19,7 @@ pub mod containers;
 pub mod formats;
 pub mod join;
 pub mod listeners;
+mod mounts;
 mod namespaces;
 mod naming;
 mod nodes;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::listeners::{Asker, Picked};
+use super::mounts;
 use super::namespaces::{Netns, Now};
 use super::places::Places;
 use super::probes::cgroup::Cgroup;
@@ -155,7 +156,7 @@ impl Group {
         if self.there {
             return Turn::Same;
         }
-        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mountinfo = mounts::mountinfo();
         let now = Cgroup::find(&self.path, &mountinfo).ok();
         let before = std::mem::replace(&mut self.found, now);
         // It is created in one hierarchy after the other: it is complete only if nothing has

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::listeners::Picked;
+use super::mounts;
 use super::nodes::{Group, Namespace, Network, Probes, Turn};
 use super::options::{Node, Options, HOST};
 use super::places::Places;
@@ -85,7 +86,7 @@ impl Sampler {
             clock,
             lateness: Lateness::default(),
         };
-        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mountinfo = mounts::mountinfo();
         let place = sampler.places.index(HOST);
         sampler.add(Owner::Host, host::probes(place, &mountinfo));
         let picked = options.picked();

@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from tailrace.diagnosis.constants import FEW, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, STEP_NS
+from tailrace.diagnosis.constants import FEW, HARDLY_ANY, MOSTLY, QUICK, SEVERAL, STEP_NS, WINDOW_NS
 from tailrace.diagnosis.ledger import excess, places, silences, systems
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import NEVER, Mask, Shares
@@ -74,6 +74,10 @@ def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> 
     roots = _others(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
+    counts, usual = _numbers(recorded, calm, roots, clients)
+    batch = excess.beyond_usual(recorded.sent[roots], counts, usual, FEW, WINDOW_NS)
+    yield roots[batch], np.full(len(batch), NEVER)
+    roots = np.delete(roots, batch)
     counts, usual = _numbers(recorded, calm, roots, clients)
     found = excess.beyond_usual(recorded.sent[roots], counts, usual, FEW)
     yield roots[found], excess.turns(recorded.sent[roots[found]], counts, usual)

@@ -138,3 +138,33 @@ fn a_worker_that_waits_for_a_job_makes_no_request() {
     let calls = linked.iter().filter(|visit| visit.server == 1);
     assert!(calls.clone().all(|call| call.parent != NO_ID));
 }
+
+/// A request every 25 ms. The callee stands still for two seconds, and clients give up after one second.
+#[test]
+fn a_call_that_outlives_a_visit_that_its_client_gave_up_belongs_to_it() {
+    let mut names = named(&[("proxy", 0), ("app", 2)]);
+    names.statuses.push("abandoned".to_string());
+    let stopped = 10 * SECOND..12 * SECOND;
+    let stays = (0..600).flat_map(|n| {
+        let begin = n * 25 * MS;
+        let answered = match stopped.contains(&begin) {
+            true => stopped.end + MS,
+            false => begin + 2 * MS,
+        };
+        let end = (answered + MS).min(begin + SECOND);
+        [(1, 0, begin + MS, answered), (0, 1, begin, end)]
+    });
+    let mut visits = departing(stays);
+    for visit in &mut visits {
+        let gave_up = visit.server == 0 && visit.departure - visit.sent == SECOND;
+        visit.status = u32::from(gave_up);
+    }
+    let (linked, _) = link(visits, &names);
+    let parent = |call: &Visit| {
+        let of = |visit: &&Visit| visit.visit == call.parent;
+        linked.iter().find(of).map(|visit| visit.sent)
+    };
+    let calls = linked.iter().filter(|visit| visit.server == 1);
+    let right = calls.filter(|call| parent(call) == Some(call.sent - MS));
+    assert_eq!(right.count(), 600);
+}

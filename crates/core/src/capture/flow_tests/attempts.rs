@@ -151,6 +151,24 @@ fn a_syn_repeated_after_its_answer_is_not_dropped_by_the_server() {
 }
 
 #[test]
+fn an_answer_that_comes_a_second_late_was_sent_before_and_lost() {
+    let lost = |wait: i64| {
+        let flow = Talk::new()
+            .syn(0)
+            .syn_ack(wait)
+            .syn(wait + 10 * US)
+            .ack(wait + 20 * US)
+            .exchange(wait + MS)
+            .close(wait + 3 * MS)
+            .flow();
+        let visit = only_visit(&flow);
+        (visit.drops, visit.data_drops)
+    };
+    assert_eq!(lost(S), (0, 1));
+    assert_eq!(lost(600 * MS), (0, 0)); // a long way
+}
+
+#[test]
 fn first_bytes_ignored_by_a_full_accept_queue_are_data_drops() {
     let mut talk = Talk::new();
     talk.open(0)

@@ -1,7 +1,7 @@
 //! What many requests have in common stays in names; what one or two have alone is folded.
 //!
 //! A plain word may still be somebody's name (`/u/alice`). A word of a path, or the table of a statement, stays if
-//! [`COMMON`] requests of one server have it at that place. Those that fewer have become `{}`, all of one place together,
+//! [`COMMON`] requests of one server have it at that place, or if it [names nobody](super::vocabulary). Those that fewer have become `{}`, all of one place together,
 //! so that what follows them is still known where it is common:
 //!
 //! ```text
@@ -247,9 +247,14 @@ mod tests {
     #[test]
     fn a_word_stays_that_three_requests_share() {
         assert_eq!(called(&[("index.html", 8)]), ["index.html"]);
-        assert_eq!(called(&[("index.html", 2)]), ["{}.html"]);
+        assert_eq!(called(&[("alice.html", 2)]), ["{}.html"]);
+        assert_eq!(called(&[("index.html", 1)]), ["index.html"]);
         assert_eq!(called(&[("u/alice", 1), ("u/bob", 2)]), ["u/{}", "u/{}"]);
-        assert_eq!(called(&[("u/alice", 1), ("health", 1)]), ["{}/{}", "{}"]);
+        assert_eq!(called(&[("u/alice", 1), ("carol", 1)]), ["{}/{}", "{}"]);
+        assert_eq!(
+            called(&[("u/alice", 1), ("health", 1)]),
+            ["{}/{}", "health"]
+        );
         assert_eq!(called(&[("", 1), ("{id}/*.png", 1)]), ["", "{id}/*.png"]);
         assert_eq!(
             called(&[("a/john.smith", 3), ("a/jane.smith", 1)]),
@@ -271,7 +276,7 @@ mod tests {
         );
         assert_eq!(
             called(&[("u/alice/secret", 2), ("u/{}/edit", 1)]),
-            ["u/{}/{}", "u/{}/{}"]
+            ["u/{}/{}", "u/{}/edit"]
         );
     }
 

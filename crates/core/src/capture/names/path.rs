@@ -12,6 +12,7 @@
 use std::borrow::Cow;
 
 use super::plain::is_plain;
+use super::vocabulary::names_nobody;
 use crate::capture::wire::path_of;
 
 /// Extensions of files that servers send as they are.
@@ -197,8 +198,16 @@ fn is_extension(text: &str) -> bool {
 pub fn folded(word: &str) -> Cow<'_, str> {
     match word.rsplit_once('.') {
         _ if word.is_empty() || word.starts_with(['{', '*', '…']) => Cow::from(word),
+        _ if names_nobody(without_extension(word)) => Cow::from(word),
         Some((_, extension)) if is_extension(extension) => Cow::from(format!("{{}}.{extension}")),
         _ => Cow::from("{}"),
+    }
+}
+
+fn without_extension(word: &str) -> &str {
+    match word.rsplit_once('.') {
+        Some((stem, extension)) if is_extension(extension) => stem,
+        _ => word,
     }
 }
 

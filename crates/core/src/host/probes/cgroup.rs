@@ -9,6 +9,7 @@ use super::pressure::{PressureProbe, RESOURCES};
 use super::throttled::ThrottledProbe;
 use super::{Before, Probe, Source, Tick};
 use crate::host::formats::{cgroup, cpus, only};
+use crate::host::mounts;
 
 /// Directories of one cgroup, one per hierarchy that has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,11 +21,14 @@ impl Cgroup {
     /// `path` is a directory of one hierarchy (`/sys/fs/cgroup/cpu/web`), or a name below them, with a slash before it
     /// (as in `/proc/PID/cgroup`) or without. Hierarchies are what `mountinfo` lists.
     pub fn find(path: &Path, mountinfo: &str) -> io::Result<Cgroup> {
-        let mounts: Vec<&Path> = mountinfo.lines().filter_map(hierarchy).collect();
-        let inside = |mount: &&Path| path.strip_prefix(mount).ok();
-        let below = || path.strip_prefix("/").unwrap_or(path);
+        let mounts: Vec<&Path> = mountinfo.lines().filter_map(mounts::hierarchy).collect();
+        let inside = |mount: &&Path| {
+            let at = mounts::below(mounts::root(), path);
+            at.strip_prefix(mount).map(Path::to_owned).ok()
+        };
+        let below = || path.strip_prefix("/").unwrap_or(path).to_owned();
         let relative = mounts.iter().find_map(inside).unwrap_or_else(below);
-        let all = mounts.iter().map(|mount| mount.join(relative));
+        let all = mounts.iter().map(|mount| mount.join(&relative));
         let directories: Vec<PathBuf> = all.filter(|directory| directory.is_dir()).collect();
         if directories.is_empty() {
             let known = mounts.iter().map(|mount| mount.display().to_string());
@@ -169,13 +173,6 @@ fn cpu_group(text: &str) -> Option<&str> {
     let cpu = named.clone().find(has_cpu);
     let (_, name) = cpu.or_else(|| named.find(|(list, _)| list.is_empty()))?;
     (name != "/").then_some(name)
-}
-
-/// The mount point of a line of `mountinfo` that mounts cgroups. Format: proc(5).
-fn hierarchy(line: &str) -> Option<&Path> {
-    let (mount, kind) = line.split_once(" - ")?;
-    let is_cgroup = matches!(kind.split(' ').next(), Some("cgroup" | "cgroup2"));
-    is_cgroup.then(|| mount.split(' ').nth(4))?.map(Path::new)
 }
 
 #[derive(Clone, Copy)]

@@ -17,6 +17,7 @@ use super::members::{each, Member, NOW_AND_THEN, REST};
 use super::reaped::Reaped;
 use super::states::{self, States};
 use super::{Probe, Span, Tick};
+use crate::host::mounts;
 use crate::host::places::Places;
 use crate::host::processes::{place_of, status, Found, INIT};
 use crate::host::state::Shared;
@@ -82,7 +83,7 @@ impl ProcessesProbe {
             by_place: FxHashMap::default(),
             places,
             shared,
-            mountinfo: std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+            mountinfo: mounts::mountinfo(),
             named: 0,
             late: Late::default(),
             forks: Forks::open().ok(),

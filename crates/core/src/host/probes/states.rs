@@ -2,12 +2,13 @@
 //!
 //! A server that answers nothing and uses no CPU is stopped, waits for a CPU, waits for a disk or
 //! for memory, or sleeps until somebody else lets it go on. Only the states of its threads tell
-//! these apart, and the function of the kernel in which its first thread waits (`/proc/PID/wchan`).
+//! these apart, and the function of the kernel in which a thread waits (`/proc/PID/wchan`).
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::host::formats::process;
+use crate::host::mounts;
 use crate::host::sys;
 
 /// The most threads of a process that are read: reading one takes about five microseconds, and a
@@ -31,7 +32,7 @@ pub struct States {
     pub blocked: u32,
     /// By a signal, by a debugger or with a frozen control group, which stop all threads of a process.
     pub stopped: u32,
-    /// Of the first threads of processes: those that wait for a lock on a file, and those that write to a full pipe.
+    /// Processes of which a thread waits for a lock on a file, or writes to a full pipe, while none runs.
     pub file_locked: u32,
     pub pipe_full: u32,
     /// Threads that were not read, because their process has too many.
@@ -62,30 +63,33 @@ impl States {
             _ => {}
         }
     }
+
+    /// A thread of this process waits in a function of the kernel.
+    fn waits_in(&mut self, function: &str) {
+        let is_one = |names: &[&str]| u32::from(names.iter().any(|name| function.contains(name)));
+        self.file_locked = self.file_locked.max(is_one(&FILE_LOCK));
+        self.pipe_full = self.pipe_full.max(is_one(&PIPE));
+    }
 }
 
 /// The states of the threads of a process now; None: it is gone, or cannot be read.
 pub fn of(proc: &Path, pid: i32) -> Option<States> {
     let folder = proc.join(pid.to_string());
     let told = stat(&folder)?;
-    let waits = match told.state {
-        b'S' | b'D' => std::fs::read_to_string(folder.join("wchan")).unwrap_or_default(),
-        _ => String::new(),
-    };
+    let waits = waits_at(&folder, told.state);
     let mut found = States {
         major_faults: told.major_faults,
         children_ns: sys::ticks_ns(told.children_ticks),
         ..States::default()
     };
     if !waits.is_empty() {
-        let waits_in = |names: &[&str]| names.iter().any(|name| waits.contains(name));
+        let freezer = || mounts::below(mounts::root(), Path::new(FREEZER));
         let frozen = FROZEN.contains(&waits.as_str());
-        if frozen || told.state == b'D' && is_frozen(&folder, Path::new(FREEZER)) {
+        if frozen || told.state == b'D' && is_frozen(&folder, &freezer()) {
             found.stopped = u32::try_from(told.threads.max(1)).unwrap_or(u32::MAX);
             return Some(found);
         }
-        found.file_locked = u32::from(waits_in(&FILE_LOCK));
-        found.pipe_full = u32::from(waits_in(&PIPE));
+        found.waits_in(&waits);
     }
     if told.threads <= 1 || told.threads > THREADS {
         found.count(told.state);
@@ -93,10 +97,27 @@ pub fn of(proc: &Path, pid: i32) -> Option<States> {
         return Some(found);
     }
     let tasks = std::fs::read_dir(folder.join("task")).ok()?.flatten();
-    for task in tasks.filter_map(|task| stat(&task.path())) {
-        found.count(task.state);
+    let tasks: Vec<_> = tasks
+        .filter_map(|task| Some((stat(&task.path())?.state, task.path())))
+        .collect();
+    for (state, _) in &tasks {
+        found.count(*state);
+    }
+    // While a thread runs, the process does not wait.
+    if found.runnable == 0 {
+        for (state, task) in &tasks {
+            found.waits_in(&waits_at(task, *state));
+        }
     }
     Some(found)
+}
+
+/// The function of the kernel in which a thread waits; empty if it does not, or if that cannot be read.
+fn waits_at(folder: &Path, state: u8) -> String {
+    match state {
+        b'S' | b'D' => std::fs::read_to_string(folder.join("wchan")).unwrap_or_default(),
+        _ => String::new(),
+    }
 }
 
 /// Whether the freezer of version 1 holds a process.
@@ -198,6 +219,21 @@ mod tests {
         assert_eq!(found('S', "locks_lock_inode_wait"), (0, 1, 0));
         assert_eq!(found('S', "anon_pipe_write"), (0, 0, 1));
         assert_eq!(found('S', "do_freezer_trap"), (1, 0, 0));
+        // Of two threads, the first waits for the other one, which waits for a reader.
+        let two = fields.replace(" 20 0 1 0 1", " 20 0 2 0 1");
+        let thread = |name: &str, state: char, waits: &str| {
+            let folder = own.join("task").join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("stat"), format!("{name} (a) {state} {two}")).unwrap();
+            std::fs::write(folder.join("wchan"), waits).unwrap();
+        };
+        thread("7", 'S', "futex_wait_queue");
+        thread("8", 'S', "anon_pipe_write");
+        std::fs::write(own.join("stat"), format!("7 (a) S {two}")).unwrap();
+        std::fs::write(own.join("wchan"), "futex_wait_queue").unwrap();
+        assert_eq!(of(&root, 7).unwrap().pipe_full, 1);
+        thread("9", 'R', "0");
+        assert_eq!(of(&root, 7).unwrap().pipe_full, 0);
         std::fs::write(own.join("cgroup"), "4:freezer:/pod\n0::/\n").unwrap();
         for (state, frozen) in [("FROZEN\n", true), ("THAWED\n", false)] {
             std::fs::write(freezer.join("freezer.state"), state).unwrap();

@@ -1,5 +1,5 @@
 """Processes of the server wrote to a pipe that was full, because nobody read it: a log shipper that stands still, for
-example. The first threads of processes were sampled in that state."""
+example. A thread of the process was sampled in that state while none ran."""
 
 from __future__ import annotations
 
