@@ -71,6 +71,8 @@ class Account:
     """It holds the number of workers or places of each server, or 0 where it is not known."""
     repeated: retries.Repeated
     repeated_calls: retries.Repeated
+    long_alone: Times
+    """These visits took long by themselves and did not fill the CPU, whether they held all places or not."""
     pauses: tuple[delays.Delays, ...] = ()
     """These visits wait inside for something that is not the server. No line removes that."""
     taken: dict[Line, Shares] = field(default_factory=dict)
@@ -142,7 +144,10 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, *again)
     calm = seen.calm.astype(np.uint8)
     replay.serve_as_used(utilisation.of(seen), calm)
-    account = Account(recorded, replay, routes, np.array(replay.fit(prior, calm, ROUNDS)), known, *again, pauses)
+    idle = [one.visits for server, one in seen.held.items() if server not in computed]
+    long_alone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *idle]))
+    fitted = np.array(replay.fit(prior, calm, ROUNDS))
+    account = Account(recorded, replay, routes, fitted, known, *again, long_alone, pauses)
     # Callees come first: what a caller seems to lack while a server behind it stands still can be its wait for it.
     for server in sorted(recorded.servers, key=lambda name: -seen.view.depth[name]):
         number = recorded.number[server]

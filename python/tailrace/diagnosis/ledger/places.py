@@ -18,6 +18,7 @@ apart     It took as long as others, although most of them began at other times.
 alike     It took as long as one of these visits and has the same name, and these do not take any length. It did not
           share a full CPU with so many visits that each of them was slow.
 behind    Most of its time is a call to a server behind, and that call took long by itself.
+stood     It is a call for which its caller stood still (`stood`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tailrace.diagnosis.ledger.alike import each_alone, near, of_one_kind
 from tailrace.diagnosis.ledger.excess import is_rare
 from tailrace.diagnosis.ledger.recorded import Names, Numbers, Recorded, are_first
 from tailrace.diagnosis.ledger.steps import Mask, Shares
+from tailrace.diagnosis.ledger.stood import still_for
 from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.spans import Spans, inside, spans, without
@@ -134,6 +136,8 @@ class Here:
     """The server serves this many visits at once; 0 means that the number is not known."""
     in_calm: Mask
     """The visit came in calm time."""
+    stood: Mask
+    """The caller of the visit stood still while it waited for it."""
 
     @cached_property
     def lasted(self) -> Times:
@@ -190,13 +194,14 @@ def find(
     names = recorded.names.under(recorded.root)
     orphan = _orphans(recorded)
     unserved, in_calm = _unserved(recorded), calm[recorded.steps.at(recorded.sent)]
+    stood = still_for(recorded, calm)
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero((recorded.server == number) & ~unserved)
         if not len(rows):
             continue
         known = int(at_once[number])
         speeds = prior[number], shared[number]
-        here = _here(recorded, names, orphan, rows, *speeds, called, longest, heavy, known, in_calm[rows])
+        here = _here(recorded, names, orphan, rows, *speeds, called, longest, heavy, known, in_calm[rows], stood[rows])
         found = _heavy(here)
         if found.any():
             one = _held(here, found)
@@ -292,6 +297,7 @@ def _here(
     heavy: Mask,
     known: int,
     in_calm: Mask,
+    stood: Mask,
 ) -> Here:
     begin, end = recorded.start[rows], recorded.departure[rows]
     edges = recorded.steps.edges
@@ -314,6 +320,7 @@ def _here(
         recorded.failed[rows],
         known,
         in_calm,
+        stood,
     )
 
 
@@ -356,7 +363,7 @@ def _heavy(here: Here) -> Mask:
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
-    sure = by_name | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
+    sure = by_name | (here.is_long & here.stood) | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
     # Other visits may take as long as a long call, because they wait for their turn to send it, and as long as visits

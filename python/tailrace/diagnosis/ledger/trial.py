@@ -76,7 +76,8 @@ class Removable:
             for line in of_holders
             if line[0] != own_work.CAUSE
         }
-        batch = np.intersect1d(_union(still_slow.values()), came.requests)
+        alone = _slow_without(recorded, account.long_alone, seen.slow.threshold_ns)
+        batch = np.intersect1d(_union((*still_slow.values(), alone)), came.requests)
         burst = came.without(_union(of_holders.values()))
         retried = Beyond(again.visits, np.full(len(again.visits), NEVER))
         return cls(

@@ -28,15 +28,16 @@ def workers_of(view: View, server: str) -> int:
     calls = [stays for callee, stays in view.calls.get(server, {}).items() if callee != server]
     if not calls:
         return 0
-    lost = lost_at(view, server)
+    lost, few = lost_at(view, server), 0
     if len(lost) >= LEAST_LIMIT:
         opened = np.sum([stays.queue(lost) for stays in calls], axis=0)
+        few = _few(opened)
         low, middle, high = np.percentile(opened, (10, 50, 90)).tolist()
         if middle >= LEAST_LIMIT:
             return int(middle) if low >= held_from(high) else 0
     waited = _waited_at(view, server)
     opened = np.sum([stays.queue(waited) for stays in calls], axis=0)
-    return plateau(opened) or _few(opened)
+    return plateau(opened) or _few(opened) or few
 
 
 def _few(opened: Times) -> int:

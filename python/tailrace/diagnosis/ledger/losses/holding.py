@@ -40,7 +40,8 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     share = np.zeros(len(seen.steps))
     if not held.places:
         share = overlap(held.lulls, seen.steps.edges[:-1], seen.steps.edges[1:]) / STEP_NS
-    words = _words(held, 0 if limits.has_own_threads(seen.view, server) else held.places)
+    places = 0 if limits.has_own_threads(seen.view, server) else held.places
+    words = _words(held, places, _called(seen.recorded_visits, held))
     return Loss(share, _blur(seen, server), words, held.visits)
 
 
@@ -100,9 +101,18 @@ def _blur(seen: Seen, server: str) -> int:
     return max((blur(series) for series in seen.view.series(server, "cpu_busy")[:1]), default=1)
 
 
-def _words(held: Held, places: int) -> str:
+def _called(recorded: Recorded | None, held: Held) -> str | None:
+    """Return the server in whose calls the visits spent most of their time, if they did."""
+    if recorded is None or held.own:
+        return None
+    calls = np.flatnonzero(np.isin(recorded.parent, held.visits))
+    lasted = np.bincount(recorded.server[calls], (recorded.back - recorded.sent)[calls])
+    return recorded.servers[int(lasted.argmax())] if lasted.sum() >= MOSTLY * (held.end - held.begin).sum() else None
+
+
+def _words(held: Held, places: int, called: str | None) -> str:
     """Say which visits held the places: those of the name that held them longest in total. The number of places is left
-    out if it is 0."""
+    out if it is 0. `called` is the server that they called meanwhile."""
     lasted = Counter[str]()
     for name, time in zip(held.names.tolist(), (held.end - held.begin).tolist(), strict=True):
         lasted[name] += time
@@ -112,6 +122,7 @@ def _words(held: Held, places: int) -> str:
     many = count(len(its.visits), "connection" if name == silences.NAME else "visit")
     at_once = f", {its.most} at once" if its.most > 1 else ""
     of = f" in {count(places, 'place')}" if places else ""
+    of += f", most of it in calls to {called}" if called else ""
     said = f"{name} ({many} of {each}{at_once}{of})" if name else f"{many} of {each}{at_once}{of}"
     others = len(held.visits) - len(its.visits)
     return f"{said} and {count(others, 'other visit')}" if others else said
