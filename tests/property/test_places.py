@@ -25,7 +25,7 @@ def test_any_visits(drawn: list[tuple[int, int, str]], known: int, own: bool, or
     orphans = np.full(len(drawn), orphan)
     rows = np.arange(len(drawn))
     no = np.zeros(len(drawn), dtype=bool)
-    here = places.Here(rows, begin, begin, end, work, work, name, labels, orphans, flag, ~flag, no, no, known, no)
+    here = places.Here(rows, begin, begin, end, work, work, name, labels, orphans, flag, ~flag, no, no, known, no, no)
     heavy = places._heavy(here)
     assert not (heavy & ~here.is_long).any(), "a short visit did not take long"
     if heavy.any():

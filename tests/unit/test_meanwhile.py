@@ -17,15 +17,25 @@ from tailrace.units import SECOND
 UNKNOWN = Finding("cause", "unknown", "The cause is unknown.")
 
 
-def view(*failed: tuple[str, str, float], repeated: dict[str, dict[int, float]] | None = None, lost: int = 0) -> Any:
+def view(
+    *failed: tuple[str, str, float],
+    repeated: dict[str, dict[int, float]] | None = None,
+    lost: int = 0,
+    states: dict[tuple[str, str], Any] | None = None,
+) -> Any:
     """A recording of 100 s: its failed calls (server, status and second), how many attempts each kernel `repeated` in
-    which seconds, and how many attempts of the second 40 the capture shows as lost."""
+    which seconds, how many attempts of the second 40 the capture shows as lost, and the samples of each place and
+    metric."""
     rows = [(server, status, round(second * SECOND)) for server, status, second in failed]
     columns = {"server": pl.String, "status": pl.String, "departure": pl.Int64}
     begin = np.arange(100) * SECOND
     samples = [
         Series(place, "syn_retransmits", begin, begin + SECOND, np.array([counts.get(n, 0.0) for n in range(100)]))
         for place, counts in (repeated or {}).items()
+    ]
+    samples += [
+        Series(place, metric, begin, begin + SECOND, np.asarray(value, dtype=float))
+        for (place, metric), value in (states or {}).items()
     ]
     lossy = pl.DataFrame({"request": [1], "sent": [40 * SECOND], "drops": [lost]})
     return SimpleNamespace(
@@ -35,7 +45,8 @@ def view(*failed: tuple[str, str, float], repeated: dict[str, dict[int, float]] 
         requests=pl.DataFrame({"request": [1], "sent": [40 * SECOND], "connected": [1], "drops": [lost]}),
         lossy=lossy,
         lost_between=lambda begin, end: lossy.filter(pl.col("sent").is_between(begin, end)),
-        everywhere=lambda _: samples,
+        everywhere=lambda metric: [one for one in samples if one.metric == metric],
+        topology=SimpleNamespace(place_to_server=lambda place: {"host:80": SimpleNamespace(name="web")}.get(place)),
     )
 
 
@@ -44,6 +55,22 @@ def told(seen: Any) -> Finding:
     first = Finding("vlrt", "found", "", numbers={"response_ns_max": SECOND})
     episode: Any = SimpleNamespace(begin=40 * SECOND, end=41 * SECOND, findings=(first,))
     return meanwhile.told(seen, episode, UNKNOWN)
+
+
+def test_a_place_that_was_stopped_or_had_no_process_is_named() -> None:
+    at = np.arange(100)
+    out = (at >= 39) & (at < 42)
+    states = {("host:53", "tasks_stopped"): out, ("host:80", "processes"): np.where(out, 0, 3)}
+    found = told(view(states=states))
+    said = "Meanwhile, host:53 was stopped by a signal, a debugger or a frozen control group for 3 s."
+    assert found.sentence == f"The cause is unknown. {said} Meanwhile, web had no process for 3 s."
+    assert found.numbers == {"stopped": "host:53", "stopped_ns": 3 * SECOND, "gone": "web", "gone_ns": 3 * SECOND}
+
+
+def test_what_was_so_at_other_times_or_nearly_always_is_left_out() -> None:
+    at = np.arange(100)
+    states = {("host:53", "tasks_stopped"): at < 30, ("host:80", "processes"): np.where(at < 90, 0, 3)}
+    assert told(view(states=states)) == UNKNOWN
 
 
 def test_calls_that_failed_are_counted_by_server_and_status() -> None:

@@ -1,5 +1,6 @@
-"""This module reports what else went wrong while an episode lasted: calls that failed, and connection attempts that a
-kernel repeated and no capture shows. Where the cause is unknown, they show where to look."""
+"""This module reports what else went wrong while an episode lasted: a server that was stopped or had no process, calls
+that failed, and connection attempts that a kernel repeated and no capture shows. Where the cause is unknown, they show
+where to look."""
 
 from __future__ import annotations
 
@@ -11,19 +12,21 @@ import numpy as np
 import polars as pl
 
 from tailrace.diagnosis.because import figure
-from tailrace.diagnosis.constants import LOOKBACK_NS, MOSTLY, SEVERAL, SIGMAS
+from tailrace.diagnosis.constants import LONG_NS, LOOKBACK_NS, MOSTLY, SEVERAL, SIGMAS
 from tailrace.diagnosis.finding import Episode, Finding, Number
 from tailrace.diagnosis.view import View
-from tailrace.diagnosis.words import count
+from tailrace.diagnosis.words import count, duration
 
 Span = tuple[int, int]
 Numbers = dict[str, Number]
+OUT = {"stopped": "was stopped by a signal, a debugger or a frozen control group", "gone": "had no process"}
+"""This says in words what may be wrong with a place."""
 
 
 def told(view: View, episode: Episode, finding: Finding) -> Finding:
     """Return the finding of an unknown cause with what else went wrong."""
     span = episode.begin - LOOKBACK_NS, episode.end + int(figure(episode, 0, "response_ns_max"))
-    numbers = _failed(view, span) | _repeated(view, span)
+    numbers = _out(view, span) | _failed(view, span) | _repeated(view, span)
     if not numbers:
         return finding
     said = f"{finding.sentence} {sentences(numbers)}"
@@ -33,6 +36,9 @@ def told(view: View, episode: Episode, finding: Finding) -> Finding:
 def sentences(numbers: Mapping[str, Number]) -> str:
     """Return these numbers in words, or nothing if there are none."""
     said = []
+    for key, how in OUT.items():
+        if key in numbers:
+            said.append(f"Meanwhile, {numbers[key]} {how} for {duration(int(numbers[f'{key}_ns'] or 0))}.")
     if "calls_failed" in numbers:
         status = numbers.get("calls_failed_status")
         how = f" with the status {status}" if status else ""
@@ -45,6 +51,24 @@ def sentences(numbers: Mapping[str, Number]) -> str:
 
 def _many(numbers: Mapping[str, Number], key: str, noun: str) -> str:
     return count(int(numbers[key] or 0), noun)
+
+
+def _out(view: View, span: Span) -> Numbers:
+    """Return the place whose threads were stopped for longest, and the one that had no process for longest, if that is
+    long. It may be a place that no request is known to call."""
+    found: Numbers = {}
+    for key, metric in zip(OUT, ("tasks_stopped", "processes"), strict=True):
+        lasted: list[tuple[int, str]] = []
+        for series in view.everywhere(metric):
+            is_out = (series.value == 0) if key == "gone" else (series.value >= 1)
+            here = is_out & series.within(*span)
+            # What has always been so is how this place is.
+            if is_out.mean() <= MOSTLY and here.sum() * series.interval_ns >= LONG_NS:
+                server = view.topology.place_to_server(series.place)
+                lasted.append((int(here.sum()) * series.interval_ns, server.name if server else series.place))
+        if lasted:
+            found |= dict(zip((f"{key}_ns", key), max(lasted), strict=True))
+    return found
 
 
 def _failed(view: View, span: Span) -> Numbers:

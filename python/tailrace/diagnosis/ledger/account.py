@@ -190,12 +190,12 @@ def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[L
 
 
 def _wait_for_a_lock(seen: Seen, recorded: Recorded, at_once: Numbers, losses: dict[Line, Loss]) -> None:
-    """Let visits that seem to hold places of a database with a thread for each visit hold a lock: nothing waits for a
-    place there, unless its callers have pools."""
+    """Let visits that seem to hold places hold a lock, if nothing waits for a place there: in a database with a thread
+    for each visit, unless its callers have pools, and where processes waited for a lock on a file meanwhile."""
     for server, number in recorded.number.items():
         if (places_held := losses.get((soft_resource.CAUSE, server))) is None or at_once[number]:
             continue
-        if limits.has_own_threads(seen.view, server):
+        if limits.has_own_threads(seen.view, server) or lock.of_files(seen, server, places_held.visits):
             del losses[soft_resource.CAUSE, server]
             waited = losses.get((lock.CAUSE, server), places_held)
             behind = f"visits behind {places_held.place}"

@@ -189,25 +189,19 @@ def find(
     each visit wanted to call it. By server and step, `prior` is the speed that recorded losses left, and `shared` is
     the fraction of a core that each visit had. `calm` says which steps are calm."""
     held: dict[str, Held] = {}
-    heavy = np.zeros(len(recorded.server), dtype=bool)
-    called, longest = _calls(recorded, since)
-    names = recorded.names.under(recorded.root)
-    orphan = _orphans(recorded)
-    unserved, in_calm = _unserved(recorded), calm[recorded.steps.at(recorded.sent)]
-    stood = still_for(recorded, calm)
+    every = _Visits.of(recorded, since, calm)
+    unserved = _unserved(recorded)
     for number in reversed(range(len(recorded.servers))):  # the servers behind come first
         rows = np.flatnonzero((recorded.server == number) & ~unserved)
         if not len(rows):
             continue
-        known = int(at_once[number])
-        speeds = prior[number], shared[number]
-        here = _here(recorded, names, orphan, rows, *speeds, called, longest, heavy, known, in_calm[rows], stood[rows])
+        here = every.here(rows, prior[number], shared[number], int(at_once[number]))
         found = _heavy(here)
         if found.any():
             one = _held(here, found)
             kept = bool(one.named.any()) or one.filled
             # Visits that wait inside a server hold no places of its callers: these wait for the same places.
-            heavy[rows[found]] = not (kept and 0 < one.places < one.inside)
+            every.heavy[rows[found]] = not (kept and 0 < one.places < one.inside)
             held |= {recorded.servers[number]: one} if kept else {}
     return held
 
@@ -285,43 +279,56 @@ def _lulls(here: Here, heavy: Mask, begin: Times) -> Spans:
     return without(inside, without(inside, spans(gaps)))
 
 
-def _here(
-    recorded: Recorded,
-    names: Names,
-    orphan: Mask,
-    rows: Times,
-    prior: Shares,
-    shared: Shares,
-    called: Times,
-    longest: Times,
-    heavy: Mask,
-    known: int,
-    in_calm: Mask,
-    stood: Mask,
-) -> Here:
-    begin, end = recorded.start[rows], recorded.departure[rows]
-    edges = recorded.steps.edges
-    work, alone = (_lasted(edges, each, begin, end) for each in (prior, prior * shared))
-    call = longest[rows]
-    behind = (call >= 0) & heavy[call]
-    return Here(
-        rows,
-        _came(recorded, rows),
-        begin,
-        end,
-        work,
-        alone,
-        names.number[rows],
-        names.labels,
-        orphan[rows],
-        np.minimum(called[rows] / np.maximum(end - begin, 1), 1.0),
-        behind,
-        recorded.lost[rows] > 0,
-        recorded.failed[rows],
-        known,
-        in_calm,
-        stood,
-    )
+@dataclass(frozen=True)
+class _Visits:
+    """These columns have a row for each visit of the recording."""
+
+    recorded: Recorded
+    names: Names
+    orphan: Mask
+    called: Times
+    longest: Times
+    in_calm: Mask
+    stood: Mask
+    heavy: Mask
+    """It took long by itself. The servers are looked at one after the other, and each adds its own visits."""
+
+    @classmethod
+    def of(cls, recorded: Recorded, since: Times, calm: Mask) -> _Visits:
+        return cls(
+            recorded,
+            recorded.names.under(recorded.root),
+            _orphans(recorded),
+            *_calls(recorded, since),
+            in_calm=calm[recorded.steps.at(recorded.sent)],
+            stood=still_for(recorded, calm),
+            heavy=np.zeros(len(recorded.server), dtype=bool),
+        )
+
+    def here(self, rows: Times, prior: Shares, shared: Shares, known: int) -> Here:
+        """Return the visits of one server, which has `known` places."""
+        recorded = self.recorded
+        begin, end = recorded.start[rows], recorded.departure[rows]
+        work, alone = (_lasted(recorded.steps.edges, each, begin, end) for each in (prior, prior * shared))
+        call = self.longest[rows]
+        return Here(
+            rows=rows,
+            came=_came(recorded, rows),
+            begin=begin,
+            end=end,
+            work=work,
+            alone=alone,
+            name=self.names.number[rows],
+            labels=self.names.labels,
+            orphan=self.orphan[rows],
+            in_calls=np.minimum(self.called[rows] / np.maximum(end - begin, 1), 1.0),
+            behind=(call >= 0) & self.heavy[call],
+            lost=recorded.lost[rows] > 0,
+            failed=recorded.failed[rows],
+            known=known,
+            in_calm=self.in_calm[rows],
+            stood=self.stood[rows],
+        )
 
 
 def _came(recorded: Recorded, rows: Times) -> Times:

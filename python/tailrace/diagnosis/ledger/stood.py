@@ -1,7 +1,7 @@
 """Calls for which a server stood still: it made no other call meanwhile, answered nobody, and went on when the call ended.
 
     its visits  ─┤├─┤├─┤                    ├┤├┤├─┤├──     they leave again when the call ends
-    the call           ├────────────────────┤              no other call is open at its end
+    the call           ├────────────────────┤              no other call is open near its end
 
 A server that is stopped does not delay the answers of the servers behind it. So the call took so long by itself, and the
 server waited for it: its event loop, or its only worker.
@@ -35,7 +35,7 @@ def _stood(recorded: Recorded, visits: Times, left: Times, calls: Times, one: in
     begin, end = int(recorded.sent[one]), int(recorded.departure[one])
     slack = int(ALIKE * (end - begin))
     answered = np.diff(np.searchsorted(left, (begin + slack, end)))[0]
-    others_open = (recorded.sent[calls] < end) & (recorded.departure[calls] > end)
+    open_ = (recorded.sent[calls] < end) & (recorded.departure[calls] > end - slack)
     waited = (recorded.arrival[visits] < end - slack) & (recorded.departure[visits] > end)
     goes_on = (recorded.departure[visits[waited]] <= end + slack).sum()
-    return bool(answered == 0 and not others_open.any() and waited.sum() > SEVERAL and goes_on > 1)
+    return bool(answered == 0 and open_.sum() == 1 and waited.sum() > SEVERAL and goes_on > 1)

@@ -28,6 +28,7 @@ from tailrace.diagnosis.constants import (
     CHANCE,
     EXPECTED,
     HARDLY_ANY,
+    LEAST_LIMIT,
     MOSTLY,
     QUICK,
     SEVERAL,
@@ -63,11 +64,12 @@ def find(seen: Seen, server: str) -> Loss | None:
         return None
     here = np.flatnonzero(recorded.server == recorded.number[server])
     names = recorded.names
-    found = _waiting_by(names, seen, recorded, server, here)
+    behind: Waited = []
+    found = _waiting_by(names, seen, recorded, server, here, behind)
     if not found and limits.has_own_threads(seen.view, server):
         # Queries of one name may be of several kinds: EXECUTE does not say what it executes.
         names = names.under(recorded.root)
-        found = _waiting_by(names, seen, recorded, server, here)
+        found = _waiting_by(names, seen, recorded, server, here, behind)
     found += _by_status(recorded, here)
     held, files = turns.held(seen, recorded, server), seen.of_processes(server, METRICS[2])
     share = np.zeros(len(seen.steps)) if held is None else held.share
@@ -82,7 +84,19 @@ def find(seen: Seen, server: str) -> Loss | None:
     notes = [f"{reported:,} of which failed because of a lock"] if reported else []
     held_by = np.concatenate([_holders(recorded, others, *one) for one in found])
     notes += [f"until {name} left" for name in sorted(set(names[held_by].tolist()) - {""})]
-    return Loss(share, 1, _words(whose, lasts, notes), delays=Delays.paused(visits, lasts))
+    words = _words(whose, lasts, notes)
+    if behind:
+        visits, lasts = _longest(*(np.concatenate(part) for part in zip(*found, *behind, strict=True)))
+    return Loss(share, 1, words, delays=Delays.paused(visits, lasts))
+
+
+def of_files(seen: Seen, server: str, visits: Times | None) -> bool:
+    """Return whether processes of the server waited for locks on files for most of the time of these visits."""
+    recorded, files = seen.recorded_visits, seen.of_processes(server, METRICS[2])
+    if recorded is None or files is None or visits is None or not len(visits):
+        return False
+    inside = Stays.of(recorded.start[visits], recorded.departure[visits]).queue(recorded.steps.edges[:-1]) > 0
+    return bool(inside.any() and files.share[inside].mean() > MOSTLY)
 
 
 @dataclass(frozen=True)
@@ -148,12 +162,16 @@ def _calls_are_seen(view: View, server: str) -> bool:
     return all(name in view.stays for name in view.topology.downstream_of(server))
 
 
-def _waiting_by(names: Names, seen: Seen, recorded: Recorded, server: str, here: Times) -> Waited:
-    """Return the visits of each kind that waited together, and how long each waited."""
-    return [one for kind in _kinds(recorded, names, here) for one in _waiting(seen, recorded, server, here, kind)]
+def _waiting_by(
+    names: Names, seen: Seen, recorded: Recorded, server: str, here: Times, behind: Waited
+) -> Waited:
+    """Return the visits of each kind that waited together, and how long each waited. `behind` gets those of other kinds
+    that waited until they went on."""
+    kinds = _kinds(recorded, names, here)
+    return [one for kind in kinds for one in _waiting(seen, recorded, server, here, kind, behind)]
 
 
-def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Kind) -> Waited:
+def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Kind, behind: Waited) -> Waited:
     """Return the visits of a kind that waited together each time, and how long each waited."""
     mine, others = kind.visits, None
     leaving = mine[np.argsort(recorded.departure[mine], kind="stable")]
@@ -194,18 +212,35 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Ki
         together = work * len(waited)
         if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end, together):
             found.append((waited, np.maximum(end - work - since, 0)))
+            behind.append(_behind(recorded, others, first, end, int(recorded.departure[waited].max())))
     return found
+
+
+def _behind(recorded: Recorded, others: Times, begin: int, end: int, last: int) -> tuple[Times, Times]:
+    """Return the visits of other kinds that came from `begin` to `end` and left while ours went on, until `last`, or
+    right after it, and how long each waited: ours held what these needed, such as a worker."""
+    start, left = recorded.start[others], recorded.departure[others]
+    usual = int(np.median(left - start)) if len(others) else 0
+    waited = (start >= begin) & (start < end - QUICK * usual) & (left >= end) & (left <= last + QUICK * usual)
+    return others[waited], np.maximum(end - usual - start[waited], 0)
 
 
 def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Times | None:
     """Return when the visits of other kinds left that a worker took since `begin`, as quickly as usual. Return None if
-    others waited, too. The server, or a pool before it, may have no place left for more."""
+    others waited, too. Where these wait only later, those before them count if they are not too few: ours may have taken
+    all workers by then."""
     took = recorded.departure[others] - recorded.start[others]
     usual = QUICK * float(np.median(took)) if len(took) else 0.0
     came = (recorded.start[others] >= begin) & (recorded.start[others] < end - usual)
     passed = came & (recorded.departure[others] <= end)
+    waited = came & ~passed
     number = int(passed.sum())
-    if (came & ~passed).sum() > HARDLY_ANY * number or (number and np.median(took[passed]) > usual):
+    if waited.sum() > HARDLY_ANY * number:
+        passed &= recorded.start[others] < recorded.start[others[waited]].min()
+        number = int(passed.sum())
+        if number < LEAST_LIMIT:
+            return None
+    if number and np.median(took[passed]) > usual:
         return None
     return recorded.departure[others[passed]]
 
