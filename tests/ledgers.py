@@ -45,5 +45,20 @@ def here(begin: np.ndarray, end: np.ndarray) -> places.Here:
     flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
     work = (end - begin).astype(float)
     return places.Here(
-        np.arange(n), begin, begin, end, work, work, name, np.array(["page"]), flag, 0 * work, flag, flag, flag, 0, flag, flag
+        np.arange(n),
+        begin,
+        begin,
+        end,
+        work,
+        work,
+        name,
+        np.array(["page"]),
+        flag,
+        0 * work,
+        flag,
+        flag,
+        flag,
+        0,
+        flag,
+        flag,
     )

@@ -375,12 +375,11 @@ impl Scribe<'_> {
     /// The connection is over: every open exchange ends now, complete or not.
     pub fn close_all(&mut self, time: i64, by_client: bool) {
         while let Some(front) = self.queue.open.front() {
-            let unanswered = front.first_byte == NO_TIME;
             if front.outcome.is_some() {
                 self.close_answered();
             } else if front.hole != NO_TIME {
                 self.close_lost();
-            } else if unanswered && by_client {
+            } else if by_client {
                 self.close_front(Status::Abandoned, time);
             } else {
                 self.close_front(Status::Reset, time);

@@ -370,7 +370,9 @@ def _heavy(here: Here) -> Mask:
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
     passed = np.where(waited, 0.0, _passed(here, long))
     by_turn = np.where(passed > 0, 0.0, _in_turn(here, long))
-    sure = by_name | (here.is_long & here.stood) | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
+    sure = (
+        by_name | (here.is_long & here.stood) | (long & (here.behind | (passed > 0) | (by_turn > 0) | here.by_itself))
+    )
     lasts = np.where(passed > 0, passed, here.work)
     found = sure.copy()
     # Other visits may take as long as a long call, because they wait for their turn to send it, and as long as visits

@@ -1,19 +1,20 @@
-"""Calls for which a server stood still: it made no other call meanwhile, answered nobody, and went on when the call ended.
+"""This module finds calls for which a server stood still: it made no other call meanwhile, answered nobody, and went
+on when the call ended.
 
     its visits  ─┤├─┤├─┤                    ├┤├┤├─┤├──     they leave again when the call ends
     the call           ├────────────────────┤              no other call is open near its end
 
-A server that is stopped does not delay the answers of the servers behind it. So the call took so long by itself, and the
-server waited for it: its event loop, or its only worker.
+A server that is stopped does not delay the answers of the servers behind it. So the call took so long by itself, and
+the server waited for it: its event loop, or its only worker.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tailrace.diagnosis.constants import ALIKE, EXPECTED, SEVERAL
+from tailrace.diagnosis.constants import ALIKE, EXPECTED, SEVERAL, STEP_NS
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import STEP_NS, Mask
+from tailrace.diagnosis.ledger.steps import Mask
 from tailrace.diagnosis.queues import Times
 
 

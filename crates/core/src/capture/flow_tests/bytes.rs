@@ -291,6 +291,25 @@ fn a_reset_in_the_middle_ends_the_exchange() {
 }
 
 #[test]
+fn a_client_that_resets_within_an_answer_gave_it_up() {
+    let mut talk = Talk::new();
+    talk.open(0)
+        .up(MS, 1001, 5001, "GET / HTTP/1.1\r\n\r\n")
+        .down(
+            2 * MS,
+            5001,
+            1019,
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+        );
+    let flow = talk.packet(3 * MS, true, RST, 1019, 0, "").flow();
+    let visit = only_visit(&flow);
+    assert_eq!(
+        (visit.departure, status(&flow, &visit).as_str()),
+        (3 * MS, "abandoned")
+    );
+}
+
+#[test]
 fn a_fin_captured_before_the_last_bytes_ends_after_them() {
     let mut talk = Talk::new();
     talk.open(0)

@@ -162,9 +162,7 @@ def _calls_are_seen(view: View, server: str) -> bool:
     return all(name in view.stays for name in view.topology.downstream_of(server))
 
 
-def _waiting_by(
-    names: Names, seen: Seen, recorded: Recorded, server: str, here: Times, behind: Waited
-) -> Waited:
+def _waiting_by(names: Names, seen: Seen, recorded: Recorded, server: str, here: Times, behind: Waited) -> Waited:
     """Return the visits of each kind that waited together, and how long each waited. `behind` gets those of other kinds
     that waited until they went on."""
     kinds = _kinds(recorded, names, here)
@@ -227,8 +225,8 @@ def _behind(recorded: Recorded, others: Times, begin: int, end: int, last: int) 
 
 def _others_pass(recorded: Recorded, others: Times, begin: int, end: int) -> Times | None:
     """Return when the visits of other kinds left that a worker took since `begin`, as quickly as usual. Return None if
-    others waited, too. Where these wait only later, those before them count if they are not too few: ours may have taken
-    all workers by then."""
+    others waited, too. Where these wait only later, those before them count if they are not too few: by then, ours may
+    have taken all workers."""
     took = recorded.departure[others] - recorded.start[others]
     usual = QUICK * float(np.median(took)) if len(took) else 0.0
     came = (recorded.start[others] >= begin) & (recorded.start[others] < end - usual)
