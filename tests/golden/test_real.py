@@ -82,6 +82,20 @@ def test_a_stop_is_said_to_be_one_where_the_states_of_threads_show_it(name: str,
     assert f"The cause: {said} (" in " ".join(sentences(diagnose(Dataset.open(HERE / name))))
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("loop-waits-for-a-call", "GET /quote (1 visit of 1.5 s in 1 place, most of it in calls to goapp) held"),
+        ("monitor-of-java", "GET /price (75 visits of up to 2.5 s, until GET /{} left) waited together"),
+        ("many-reports-at-once", "and most of them took that long by themselves"),
+        ("half-open-connections", "The queue of nginx for connections whose handshake has not ended was full"),
+        ("backend-gone", "Meanwhile, gunicorn had no process for 3.1 s."),
+    ],
+)
+def test_the_answer_says_what_held_them_up(name: str, said: str) -> None:
+    assert said in " ".join(sentences(diagnose(Dataset.open(HERE / name))))
+
+
 def test_calls_that_failed_meanwhile_are_reported_where_the_cause_is_unknown() -> None:
     said = " ".join(sentences(diagnose(Dataset.open(HERE / "crash-recovery"))))
     assert "calls to postgres failed with the status error-57P03." in said
