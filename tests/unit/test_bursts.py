@@ -18,7 +18,7 @@ from systems import Memory
 from tailrace import sim
 from tailrace.dataset import Dataset
 from tailrace.diagnosis import diagnose, tables, vlrt
-from tailrace.diagnosis.constants import FEW, STEP_NS
+from tailrace.diagnosis.constants import FEW, STEP_NS, WINDOW_NS
 from tailrace.diagnosis.ledger import bursts, excess, retries, systems
 from tailrace.diagnosis.ledger.recorded import Recorded, record
 from tailrace.diagnosis.ledger.steps import NEVER
@@ -74,6 +74,22 @@ def _simulated(
         "stalls": list(stalls),
     }
     sim.simulate(from_table(table), folder)
+
+
+def test_a_batch_that_comes_at_once_differs_from_a_rate_that_rises() -> None:
+    """A batch comes at once, in addition to the usual load. So its size is no part of the usual number."""
+    usual = np.arange(2000) * 10 * MS
+    batch = 10 * S + np.arange(300) * MS // 10
+    counts = np.bincount(np.concatenate((usual, batch)) // STEP_NS)
+    sent = np.sort(np.concatenate((usual, batch)))
+    rate = np.ones(len(counts))
+    at_once = excess.beyond_usual(sent, counts, rate, FEW, WINDOW_NS)
+    assert 290 <= len(at_once) <= 300
+    rise = 10 * S + np.arange(300) * 3 * MS
+    counts = np.bincount(np.concatenate((usual, rise)) // STEP_NS)
+    sent = np.sort(np.concatenate((usual, rise)))
+    assert not len(excess.beyond_usual(sent, counts, rate, FEW, WINDOW_NS))
+    assert len(excess.beyond_usual(sent, counts, rate, FEW)) > 200
 
 
 @pytest.mark.parametrize(

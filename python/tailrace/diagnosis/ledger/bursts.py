@@ -1,6 +1,7 @@
 """A burst holds requests beyond the usual number: more than chance makes of the usual rate (a cumulative sum, Page
-1954). Without the burst, the same requests come no faster than usual. So a system that is overloaded at its mean rate
-has no burst as its cause."""
+1954). Those that come at once, within 50 ms, are a batch: a job sends them in addition to the others. Without the
+burst, a batch is not sent, and other requests come no faster than usual. So a system that is overloaded at its mean
+rate, without its batches, has no burst as its cause."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class Beyond:
 
     requests: Times
     turns: Times
-    """Each of them would have been sent then if requests had come no faster than usual. It is `NEVER` where its turn
-    did not come while the recording lasted."""
+    """Each of them would have been sent then if requests had come no faster than usual. It is `NEVER` for those of a
+    batch, and where its turn did not come while the recording lasted."""
 
     @classmethod
     def of(cls, parts: Iterable[tuple[Times, Times]]) -> Beyond:
@@ -69,7 +70,8 @@ def _enough(number: Times, asked: Mask) -> Iterator[Mask]:
 
 def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> Iterator[tuple[Times, Times]]:
     """Yield such visits of some clients, and their turns. `mine` are the visits of their system, or of the service that
-    they send to. Heavy requests get no turn: without the burst they are not sent."""
+    they send to. Batches and heavy requests get no turn: without the burst they are not sent. Batches do not count for
+    the usual number, either."""
     asked = recorded.asked & mine & ~recorded.names.are(silences.NAME) & ~places.opens(recorded.names)
     roots = _others(np.flatnonzero(asked), repeated)
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
