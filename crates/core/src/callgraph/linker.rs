@@ -420,7 +420,7 @@ impl Linker {
     fn outlives(&mut self, (host, callee): Pair, call: &mut Visit) -> Option<u64> {
         let of_pair = |edge: &Edge| (edge.host, edge.callee) == (host, callee);
         let callers = self.edges.iter().filter(|edge| of_pair(edge));
-        let callers = callers.map(|edge| edge.caller).collect();
+        let callers: Vec<u32> = callers.map(|edge| edge.caller).collect();
         let (server, parent, request) = self.outlived.take(&callers, call)?;
         (call.parent, call.caller) = (parent, CALLER_IS_SERVER | server);
         let edges = self.edges.iter_mut();

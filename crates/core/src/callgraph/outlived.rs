@@ -10,30 +10,33 @@
 
 use super::lane::Tree;
 use crate::record::Visit;
-use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The status of a visit that its client gave up.
 const GIVEN_UP: &str = "abandoned";
-/// Visits that are remembered, about 6 MB.
+/// Visits that are remembered, about 10 MB.
 const REMEMBERED: usize = 1 << 16;
+/// Visits that are looked at for one call, so that thousands that have made their calls cost no more.
+const STEPS: usize = 192;
+
+/// Server, arrival and number of a visit.
+type Key = (u32, i64, u64);
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct GivenUp {
-    server: u32,
-    visit: u64,
     request: u64,
-    arrival: i64,
     departure: i64,
     /// The servers that it is known to have called.
     called: Vec<u32>,
 }
 
-/// Visits that their clients gave up, in the order of their departures.
+/// Visits that their clients gave up.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Outlived {
-    visits: VecDeque<GivenUp>,
+    visits: BTreeMap<Key, GivenUp>,
+    /// In the order in which they came here.
+    order: VecDeque<Key>,
 }
 
 impl Outlived {
@@ -44,30 +47,34 @@ impl Outlived {
         if status.is_none_or(|status| status != GIVEN_UP) {
             return;
         }
-        if self.visits.len() == REMEMBERED {
-            self.visits.pop_front();
+        if self.order.len() == REMEMBERED {
+            self.order.pop_front().map(|key| self.visits.remove(&key));
         }
-        self.visits.push_back(GivenUp {
-            server: visit.server,
-            visit: visit.visit,
+        let key = (visit.server, visit.arrival, visit.visit);
+        self.order.push_back(key);
+        let given_up = GivenUp {
             request,
-            arrival: visit.arrival,
             departure: visit.departure,
             called: tree.calls.iter().map(|call| call.visit.server).collect(),
-        });
+        };
+        self.visits.insert(key, given_up);
     }
 
     /// The server, the visit and the request to which a call belongs that outlived its visit to one of `callers`.
-    pub fn take(&mut self, callers: &FxHashSet<u32>, call: &Visit) -> Option<(u32, u64, u64)> {
-        let made = |one: &GivenUp| {
-            callers.contains(&one.server)
-                && (one.arrival..=one.departure).contains(&call.sent)
-                && call.departure > one.departure
-                && !one.called.contains(&call.server)
-        };
-        let possible = self.visits.iter_mut().filter(|one| made(one));
-        let found = possible.max_by_key(|one| one.arrival)?;
+    pub fn take(&mut self, callers: &[u32], call: &Visit) -> Option<(u32, u64, u64)> {
+        let newest = callers.iter().filter_map(|&server| {
+            let came = (server, i64::MIN, 0)..=(server, call.sent, u64::MAX);
+            let before = self.visits.range(came).rev().take(STEPS);
+            let made = |one: &GivenUp| {
+                (call.sent..call.departure).contains(&one.departure)
+                    && !one.called.contains(&call.server)
+            };
+            let mut possible = before.filter(|(_, one)| made(one));
+            possible.next().map(|(&key, _)| key)
+        });
+        let key = newest.max_by_key(|&(_, arrival, _)| arrival)?;
+        let found = self.visits.get_mut(&key)?;
         found.called.push(call.server);
-        Some((found.server, found.visit, found.request))
+        Some((key.0, key.2, found.request))
     }
 }

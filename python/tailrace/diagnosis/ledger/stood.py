@@ -21,22 +21,23 @@ from tailrace.diagnosis.queues import Times
 def still_for(recorded: Recorded, calm: Mask) -> Mask:
     """Return which visits are such calls. `calm` says which steps are calm."""
     found = np.zeros(len(recorded.server), dtype=bool)
-    for caller, calls in recorded.called_by.items():
-        visits = np.flatnonzero(recorded.server == caller)
-        left = np.sort(recorded.departure[visits])
-        in_calm = calm[np.minimum(recorded.steps.at(left), len(calm) - 1)]
-        usual = in_calm.sum() / max(int(calm.sum()) * STEP_NS, 1)
-        calls = calls[recorded.parent[calls] >= 0]
-        long = calls[(recorded.departure - recorded.sent)[calls] * usual >= EXPECTED]
-        found[long] = [_stood(recorded, visits, left, calls, one) for one in long.tolist()]
+    for caller, made in recorded.called_by.items():
+        calls = made[recorded.parent[made] >= 0]
+        found[calls] = _stood(recorded, calm, np.flatnonzero(recorded.server == caller), calls)
     return found
 
 
-def _stood(recorded: Recorded, visits: Times, left: Times, calls: Times, one: int) -> bool:
-    begin, end = int(recorded.sent[one]), int(recorded.departure[one])
-    slack = int(ALIKE * (end - begin))
-    answered = np.diff(np.searchsorted(left, (begin + slack, end)))[0]
-    open_ = (recorded.sent[calls] < end) & (recorded.departure[calls] > end - slack)
-    waited = (recorded.arrival[visits] < end - slack) & (recorded.departure[visits] > end)
-    goes_on = (recorded.departure[visits[waited]] <= end + slack).sum()
-    return bool(answered == 0 and open_.sum() == 1 and waited.sum() > SEVERAL and goes_on > 1)
+def _stood(recorded: Recorded, calm: Mask, visits: Times, calls: Times) -> Mask:
+    """Return for which of its `calls` the server of these visits stood still."""
+    begin, end = recorded.sent[calls], recorded.departure[calls]
+    slack = (ALIKE * (end - begin)).astype(np.int64)
+    arrived, left = np.sort(recorded.arrival[visits]), np.sort(recorded.departure[visits])
+    in_calm = calm[np.minimum(recorded.steps.at(left), len(calm) - 1)]
+    usual = in_calm.sum() / max(int(calm.sum()) * STEP_NS, 1)
+    gone = np.searchsorted(left, end, "right")
+    answered = np.searchsorted(left, end) - np.searchsorted(left, begin + slack)
+    still_open = np.searchsorted(np.sort(begin), end) - np.searchsorted(np.sort(end), end - slack, "right")
+    waited = np.searchsorted(arrived, end - slack) - gone
+    goes_on = np.searchsorted(left, end + slack, "right") - gone
+    is_long = (end - begin) * usual >= EXPECTED
+    return np.asarray(is_long & (answered <= 0) & (still_open == 1) & (waited > SEVERAL) & (goes_on > 1))
