@@ -6,7 +6,7 @@
 //! sent, `PING`) and the name that replaces it, where `$1` stands for a group.
 //!
 //! Names reach tables and reports that others see. They keep only [`plain`] words that are
-//! [`common`] to several requests, and at one place of a path only the first [`SIBLINGS_MAX`]
+//! [`common`] to several requests or name nobody ([`vocabulary`]), and at one place of a path only the first [`SIBLINGS_MAX`]
 //! words, because a word that differs from request to request does not name a kind of work. The
 //! option `keep` keeps queries and everything that is otherwise folded.
 

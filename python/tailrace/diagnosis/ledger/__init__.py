@@ -15,6 +15,7 @@ choices    which candidates each balancer had, and which it chose
 policies   the policies by which a replay chooses again
 losses     what each cause took of a server's capacity, by samples and events: one file for each cause
 places     visits that take long by themselves, and how many places they held
+stood      calls for which a server stood still
 bursts     requests beyond the usual number
 systems    servers that share no request
 retries    requests and calls that were sent again
