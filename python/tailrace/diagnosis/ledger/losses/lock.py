@@ -7,11 +7,12 @@
 
 A server that stands still answers nobody. A queue lets nobody pass. In a slow server, the others are slow, too. Visits
 that are slow by themselves leave one by one. Of visits that wait for a server behind, or for a connection to it, some
-have a call open. If others take all workers, or the CPU is full, ours may wait for these. `turns` finds visits that
-waited in an event loop, where nobody can pass. A database may report the wait itself, such as a deadlock. If all visits
-of a server wait, `account` distinguishes a lock from a stop by what its threads do. Processes that wait for a lock on a
-file were sampled in that state. The words of a lock say which other visits left when it was over. `account` hands the
-waits on to visits that computed meanwhile.
+have a call open. If others take all workers, or the CPU is full, ours may wait for these. If ours take all workers
+after a while, others wait behind them until they go on. `turns` finds visits that waited in an event loop, where nobody
+can pass. A database may report the wait itself, such as a deadlock. If all visits of a server wait, `account`
+distinguishes a lock from a stop by what its threads do. Processes that wait for a lock on a file were sampled in that
+state. The words of a lock say which other visits left when it was over. `account` hands the waits on to visits that
+computed meanwhile.
 """
 
 from __future__ import annotations
