@@ -78,6 +78,12 @@ pub fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
+/// The path, as users know it, of what is reached through [`root`].
+pub fn shown(path: &Path) -> String {
+    let inside = path.strip_prefix(root()).unwrap_or(path);
+    Path::new("/").join(inside).display().to_string()
+}
+
 /// The mount point of a line of `mountinfo` that mounts cgroups. Format: proc(5).
 pub fn hierarchy(line: &str) -> Option<&Path> {
     let (mount, kind) = line.split_once(" - ")?;

@@ -31,7 +31,7 @@ impl Cgroup {
         let all = mounts.iter().map(|mount| mount.join(&relative));
         let directories: Vec<PathBuf> = all.filter(|directory| directory.is_dir()).collect();
         if directories.is_empty() {
-            let known = mounts.iter().map(|mount| mount.display().to_string());
+            let known = mounts.iter().map(|mount| mounts::shown(mount));
             let known = known.collect::<Vec<_>>().join(", ");
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
