@@ -44,21 +44,6 @@ def here(begin: np.ndarray, end: np.ndarray) -> places.Here:
     n = len(begin)
     flag, name = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.uint32)
     work = (end - begin).astype(float)
-    return places.Here(
-        np.arange(n),
-        begin,
-        begin,
-        end,
-        work,
-        work,
-        name,
-        np.array(["page"]),
-        flag,
-        0 * work,
-        flag,
-        flag,
-        flag,
-        0,
-        flag,
-        flag,
-    )
+    no = dict.fromkeys(("orphan", "behind", "lost", "failed", "in_calm", "stood"), flag)
+    times = {"came": begin, "begin": begin, "end": end, "work": work, "alone": work, "in_calls": 0 * work}
+    return places.Here(rows=np.arange(n), name=name, labels=np.array(["page"]), known=0, **times, **no)

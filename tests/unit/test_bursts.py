@@ -79,17 +79,20 @@ def _simulated(
 def test_a_batch_that_comes_at_once_differs_from_a_rate_that_rises() -> None:
     """A batch comes at once, in addition to the usual load. So its size is no part of the usual number."""
     usual = np.arange(2000) * 10 * MS
-    batch = 10 * S + np.arange(300) * MS // 10
-    counts = np.bincount(np.concatenate((usual, batch)) // STEP_NS)
-    sent = np.sort(np.concatenate((usual, batch)))
-    rate = np.ones(len(counts))
-    at_once = excess.beyond_usual(sent, counts, rate, FEW, WINDOW_NS)
-    assert 290 <= len(at_once) <= 300
-    rise = 10 * S + np.arange(300) * 3 * MS
-    counts = np.bincount(np.concatenate((usual, rise)) // STEP_NS)
-    sent = np.sort(np.concatenate((usual, rise)))
-    assert not len(excess.beyond_usual(sent, counts, rate, FEW, WINDOW_NS))
-    assert len(excess.beyond_usual(sent, counts, rate, FEW)) > 200
+
+    def found(more: np.ndarray) -> tuple[int, int]:
+        """How many steps the only stretch has, and how many requests came beyond the usual number in it."""
+        sent = np.sort(np.concatenate((usual, more)))
+        rate = np.ones(2000)
+        [within] = excess.stretches(np.bincount(sent // STEP_NS), rate, FEW)
+        return within[1] - within[0], len(excess.beyond_usual(sent, rate, [within]))
+
+    lasts, at_once = found(10 * S + np.arange(300) * MS // 10)
+    assert lasts * STEP_NS <= WINDOW_NS
+    assert 290 <= at_once <= 300
+    lasts, rise = found(10 * S + np.arange(300) * 3 * MS)
+    assert lasts * STEP_NS > WINDOW_NS
+    assert rise > 200
 
 
 @pytest.mark.parametrize(

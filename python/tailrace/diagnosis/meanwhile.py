@@ -19,8 +19,11 @@ from tailrace.diagnosis.words import count, duration
 
 Span = tuple[int, int]
 Numbers = dict[str, Number]
-OUT = {"stopped": "was stopped by a signal, a debugger or a frozen control group", "gone": "had no process"}
-"""This says in words what may be wrong with a place."""
+OUT = {
+    "stopped": ("tasks_stopped", "was stopped by a signal, a debugger or a frozen control group"),
+    "gone": ("processes", "had no process"),
+}
+"""For each thing that may be wrong with a place, this is the metric that shows it, and how it is said."""
 
 
 def told(view: View, episode: Episode, finding: Finding) -> Finding:
@@ -36,7 +39,7 @@ def told(view: View, episode: Episode, finding: Finding) -> Finding:
 def sentences(numbers: Mapping[str, Number]) -> str:
     """Return these numbers in words, or nothing if there are none."""
     said = []
-    for key, how in OUT.items():
+    for key, (_, how) in OUT.items():
         if key in numbers:
             said.append(f"Meanwhile, {numbers[key]} {how} for {duration(int(numbers[f'{key}_ns'] or 0))}.")
     if "calls_failed" in numbers:
@@ -57,7 +60,7 @@ def _out(view: View, span: Span) -> Numbers:
     """Return the place whose threads were stopped for longest, and the one that had no process for longest, if that is
     long. It may be a place that no request is known to call."""
     found: Numbers = {}
-    for key, metric in zip(OUT, ("tasks_stopped", "processes"), strict=True):
+    for key, (metric, _) in OUT.items():
         lasted: list[tuple[int, str]] = []
         for series in view.everywhere(metric):
             is_out = (series.value == 0) if key == "gone" else (series.value >= 1)

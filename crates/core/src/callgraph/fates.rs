@@ -12,6 +12,7 @@ const DIRECT: (u64, f64) = (20, 0.2);
 const MOMENT_NS: i64 = 100_000_000;
 /// Interactions that are counted separately.
 const FATES: usize = 4096;
+
 #[derive(Clone, Copy, Default, Deserialize, Serialize)]
 pub struct Fate {
     inside: u64,

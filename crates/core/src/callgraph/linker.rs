@@ -423,9 +423,10 @@ impl Linker {
         let callers: Vec<u32> = callers.map(|edge| edge.caller).collect();
         let (server, parent, request) = self.outlived.take(&callers, call)?;
         (call.parent, call.caller) = (parent, CALLER_IS_SERVER | server);
-        let edges = self.edges.iter_mut();
-        let of_server = edges.filter(|edge| of_pair(edge) && edge.caller == server);
-        of_server.for_each(|edge| edge.linked += 1);
+        let mut edges = self.edges.iter_mut();
+        if let Some(edge) = edges.find(|edge| of_pair(edge) && edge.caller == server) {
+            edge.linked += 1;
+        }
         Some(request)
     }
 

@@ -48,7 +48,9 @@ impl Outlived {
             return;
         }
         if self.order.len() == REMEMBERED {
-            self.order.pop_front().map(|key| self.visits.remove(&key));
+            if let Some(oldest) = self.order.pop_front() {
+                self.visits.remove(&oldest);
+            }
         }
         let key = (visit.server, visit.arrival, visit.visit);
         self.order.push_back(key);

@@ -54,8 +54,8 @@ fn seen_by(pid: u32) -> Option<Other> {
     let root = File::open(format!("/proc/{pid}/root")).ok()?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
     let text = read_to_string(format!("/proc/{pid}/mountinfo")).ok()?;
-    let found = text.lines().filter_map(hierarchy);
-    found.clone().find(|mount| below(&path, mount).is_dir())?;
+    let mut mounts = text.lines().filter_map(hierarchy);
+    mounts.find(|mount| below(&path, mount).is_dir())?;
     let mountinfo = text.lines().map(|line| moved(line, &path)).collect();
     Some(Other {
         _root: root,

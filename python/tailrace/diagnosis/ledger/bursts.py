@@ -77,15 +77,19 @@ def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> 
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
     counts, usual = _numbers(recorded, calm, roots, clients)
-    batch = excess.beyond_usual(recorded.sent[roots], counts, usual, FEW, WINDOW_NS)
-    yield roots[batch], np.full(len(batch), NEVER)
-    roots = np.delete(roots, batch)
-    counts, usual = _numbers(recorded, calm, roots, clients)
-    found = excess.beyond_usual(recorded.sent[roots], counts, usual, FEW)
-    yield roots[found], excess.turns(recorded.sent[roots[found]], counts, usual)
+    found = excess.stretches(counts, usual, FEW)
+    if at_once := [(begin, end) for begin, end in found if (end - begin) * STEP_NS <= WINDOW_NS]:
+        batch = excess.beyond_usual(recorded.sent[roots], usual, at_once)
+        yield roots[batch], np.full(len(batch), NEVER)
+        roots = np.delete(roots, batch)
+        counts, usual = _numbers(recorded, calm, roots, clients)
+        found = excess.stretches(counts, usual, FEW)
+    its = excess.beyond_usual(recorded.sent[roots], usual, found)
+    yield roots[its], excess.turns(recorded.sent[roots[its]], counts, usual)
     for part in _heavy(recorded, calm, roots):
-        heavy = part[excess.beyond_usual(recorded.sent[part], *_numbers(recorded, calm, part, clients), SEVERAL)]
-        yield heavy, np.full(len(heavy), NEVER)
+        counts, usual = _numbers(recorded, calm, part, clients)
+        heavy = excess.beyond_usual(recorded.sent[part], usual, excess.stretches(counts, usual, SEVERAL))
+        yield part[heavy], np.full(len(heavy), NEVER)
 
 
 @dataclass(frozen=True)

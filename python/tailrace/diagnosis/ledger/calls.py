@@ -7,7 +7,7 @@ import numpy as np
 
 from tailrace.diagnosis.constants import FEW, MANY
 from tailrace.diagnosis.ledger import places
-from tailrace.diagnosis.ledger.excess import beyond_usual
+from tailrace.diagnosis.ledger.excess import beyond_usual, stretches
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import Mask, Shares
 from tailrace.diagnosis.queues import Times
@@ -62,4 +62,5 @@ def _beyond(recorded: Recorded, calm: Mask, visits: Times, made: Times) -> Times
     enough = in_calm >= MANY
     each = np.where(enough, calls_in_calm, all_calls) / np.maximum(np.where(enough, in_calm, every), 1)
     usual: Shares = np.bincount(came, each[recorded.group[visits]], len(steps)).astype(np.float64)
-    return made[beyond_usual(arrival[parents], np.bincount(made_in, minlength=len(steps)), usual, FEW)]
+    found = stretches(np.bincount(made_in, minlength=len(steps)), usual, FEW)
+    return made[beyond_usual(arrival[parents], usual, found)]

@@ -21,13 +21,12 @@ LULLS = tuple(2**k for k in range(7))
 """These are lengths of lulls in steps, from 10 to 640 ms: those of the stalls that hold requests back."""
 
 
-def beyond_usual(sent: Times, counts: Times, usual: Shares, least: int, most_ns: int = NEVER) -> Times:
-    """Return which of the requests that were sent then, in this order, came beyond their usual number, in a stretch of
-    at most `most_ns`."""
+def beyond_usual(sent: Times, usual: Shares, within: list[tuple[int, int]]) -> Times:
+    """Return which of the requests that were sent then, in this order, came beyond their usual number in these
+    stretches."""
     found = [
         first + without_turn(sent[first:last], usual)
-        for begin, end in stretches(counts, usual, least)
-        if (end - begin) * STEP_NS <= most_ns
+        for begin, end in within
         for first, last in [np.searchsorted(sent, (begin * STEP_NS, end * STEP_NS)).tolist()]
     ]
     return np.concatenate([np.empty(0, dtype=np.int64), *found])

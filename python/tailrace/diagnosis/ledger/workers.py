@@ -21,7 +21,8 @@ def workers(view: View) -> dict[str, int]:
 def workers_of(view: View, server: str) -> int:
     """Return the number of workers in the topology. Otherwise, infer it from the number of open calls, because each
     worker waited for its call. That number must have been the same whenever an attempt was lost. Or it must have stayed
-    the same while visits waited for long before their first call. The result is 0 if the number is not known."""
+    the same while visits waited for long before their first call. If both show a number, the second counts, unless the
+    first is large enough to be sure. The result is 0 if the number is not known."""
     known = view.topology.server(server)
     if known is not None and (known.workers or known.kind == "async"):
         return known.workers or 0
@@ -41,8 +42,8 @@ def workers_of(view: View, server: str) -> int:
 
 
 def _few(opened: Times) -> int:
-    """Return a limit below `LEAST_LIMIT`. One call more or less is a large part of it, so most visits that waited must
-    have found exactly that number, and none more. A server that serves in turn has a limit of one."""
+    """Return a limit below `LEAST_LIMIT`. One call more or less is a large part of it, so exactly that number must have
+    been open at most of these times, and never more. A server that serves in turn has a limit of one."""
     if len(opened) < 2 * LEAST_LIMIT:
         return 0
     highest = int(opened.max())

@@ -196,18 +196,15 @@ fn is_extension(text: &str) -> bool {
 
 /// What a word of a name becomes that is not common.
 pub fn folded(word: &str) -> Cow<'_, str> {
-    match word.rsplit_once('.') {
+    let (stem, extension) = match word.rsplit_once('.') {
+        Some((stem, extension)) if is_extension(extension) => (stem, Some(extension)),
+        _ => (word, None),
+    };
+    match extension {
         _ if word.is_empty() || word.starts_with(['{', '*', '…']) => Cow::from(word),
-        _ if names_nobody(without_extension(word)) => Cow::from(word),
-        Some((_, extension)) if is_extension(extension) => Cow::from(format!("{{}}.{extension}")),
-        _ => Cow::from("{}"),
-    }
-}
-
-fn without_extension(word: &str) -> &str {
-    match word.rsplit_once('.') {
-        Some((stem, extension)) if is_extension(extension) => stem,
-        _ => word,
+        _ if names_nobody(stem) => Cow::from(word),
+        Some(extension) => Cow::from(format!("{{}}.{extension}")),
+        None => Cow::from("{}"),
     }
 }
 
