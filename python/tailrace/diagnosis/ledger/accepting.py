@@ -23,9 +23,6 @@ from tailrace.diagnosis.ledger.reproduced import TOLERATED, is_reproduced
 from tailrace.diagnosis.ledger.trial import Removable
 from tailrace.diagnosis.ledger.workers import lost_at
 
-STARVES = HARDLY_ANY
-"""An acceptor that starves accepts nothing while its server has less than a tenth of its speed: most stalls leave less
-than that."""
 SLICES_NS = (10_000, 30_000, 100_000, 300_000)
 """So long each thread can run before the acceptor's next turn: between the cost of a switch of threads and the work of
 a short request. Longer ones give the same results as the last, because short requests end before."""
@@ -43,6 +40,8 @@ def decide(seen: Seen, removable: Removable, owner: NDArray[np.int64], counts: l
 
 
 def _starves(seen: Seen, removable: Removable, servers: list[int]) -> None:
+    """An acceptor that starves accepts nothing while its server has hardly any of its speed: most stalls leave less than
+    a tenth."""
     recorded, replay = removable.account.recorded, removable.account.replay
     slow = recorded.asked & (recorded.back - recorded.sent >= seen.slow.threshold_ns)
 
@@ -51,7 +50,7 @@ def _starves(seen: Seen, removable: Removable, servers: list[int]) -> None:
 
     fewest = apart()
     for server in servers:
-        replay.accept_above(server, STARVES)
+        replay.accept_above(server, HARDLY_ANY)
         now = apart()
         if now >= fewest:
             replay.accept_above(server, 0.0)

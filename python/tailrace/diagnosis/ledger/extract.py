@@ -15,9 +15,6 @@ from tailrace.diagnosis.judged import DONE, IDLE, UNACCOUNTED, Columns, Lost, Sh
 from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 
-LEAST_QUEUE = 1.0
-"""Mean queues that differ by less than one visit are the same."""
-
 
 @dataclass(frozen=True)
 class ServerExtract:
@@ -62,12 +59,12 @@ class Extract:
 
     def unlike(self, low: float, high: float) -> tuple[str, ...]:
         """Return the servers with a mean queue in the replay of less than `low` times or more than `high` times the
-        recorded one. The most different server comes first."""
+        recorded one. The most different server comes first. Queues that differ by less than one visit are the same."""
         found = []
         for server, its in self.of.items():
             recorded, replayed = float(its.recorded.mean()), float(its.replayed.mean())
             apart = abs(replayed - recorded)
-            if apart >= LEAST_QUEUE and not low * recorded <= replayed <= high * recorded:
+            if apart >= 1.0 and not low * recorded <= replayed <= high * recorded:
                 found.append((apart, server))
         return tuple(server for _, server in sorted(found, key=lambda one: -one[0]))
 

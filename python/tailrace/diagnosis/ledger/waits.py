@@ -30,8 +30,6 @@ WAKES_NS = MILLISECOND // 10
 
 LOOKS_NS = 100 * MILLISECOND
 """A thread of mod_jk that found no free connection looks again after so long (JK_SLEEP_DEF)."""
-WORK_NS = LOOKS_NS // 10
-"""Apache needs less for a page, unless its CPU is full."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,9 @@ def _full(recorded: Recorded, calls: Times, until: Times, size: int) -> Spans:
 
 def _looked_again(full: Spans, begin: Times, sent: Times) -> NDArray[np.bool_]:
     """Return which calls found the pool full at first, and were sent when the balancer had looked again. What is left
-    of the time is the work before the call, and the wait for a CPU after the pause."""
-    work = np.minimum((sent - begin) % LOOKS_NS, WORK_NS)
+    of the time is the work before the call, and the wait for a CPU after the pause. Apache works for less than a tenth
+    of the pause, unless its CPU is full."""
+    work = np.minimum((sent - begin) % LOOKS_NS, LOOKS_NS // 10)
     found_full = _first(full, begin, begin + work + 1) <= begin + work
     ends = np.append(full[:, 1], NEVER)
     last = ends[np.searchsorted(full[:, 0], sent, side="left") - 1]

@@ -18,8 +18,6 @@ SAYS = "what {place} took of the CPU of {server}"
 PLAIN = "{place} took the CPU that {origin} needed"
 METRICS, EVENTS = ("cpu_busy", "cpu_steal"), ("neighbour_burst",)
 COMPUTES = False
-JITTER = HARDLY_ANY
-"""Samples of two places that cover the same time differ by up to this part of a core."""
 PROCESS = "process "
 """The recorder and the readers of traces of tasks name a group of processes so; `join` puts `HOST/` before it."""
 UNSEEN = "processes without samples"
@@ -81,7 +79,8 @@ def _more(seen: Seen, places: list[Series]) -> Shares:
 
 def _unseen(seen: Seen, server: str, own: Series) -> list[Series]:
     """Return what the host used beyond all places that were sampled, in cores, by processes that nobody found in time.
-    The result is empty where processes were not sampled, or not those of each server on the host."""
+    A tenth of the host may be the jitter of the samples. The result is empty where processes were not sampled, or not
+    those of each server on the host."""
     view, node = seen.view, seen.view.node_of_place(server)
     host = view.of_host(server, "cpu_busy")
     if node is None or not node.cores or host is None or host.capacity > 1.0 or node.host != node.name:
@@ -92,7 +91,7 @@ def _unseen(seen: Seen, server: str, own: Series) -> list[Series]:
     if not others or len(apart) < len(mates):
         return []
     used = np.sum([np.nan_to_num(s.at(own.end)) for s in (*apart, *others)], axis=0)
-    left = np.clip(host.at(own.end) * node.cores - used - JITTER * node.cores, 0.0, None)
+    left = np.clip(host.at(own.end) * node.cores - used - HARDLY_ANY * node.cores, 0.0, None)
     return [replace(own, place=UNSEEN, value=left)]
 
 
@@ -199,9 +198,10 @@ def missing(view: View, server: str) -> str | None:
 
 
 def includes(whole: Series, part: Series) -> bool:
-    """Return whether the use of one place contains that of the other. A group of processes contains no server."""
+    """Return whether the use of one place contains that of the other. A group of processes contains no server. Samples
+    of two places that cover the same time differ by up to a tenth of a core."""
     if _are_processes(whole.place):
         return False
     same = whole.at(part.end)
     known = ~np.isnan(same)
-    return bool(known.any() and np.mean(same[known] >= part.value[known] - JITTER) >= 1.0 - RARE)
+    return bool(known.any() and np.mean(same[known] >= part.value[known] - HARDLY_ANY) >= 1.0 - RARE)
