@@ -40,8 +40,8 @@ def decide(seen: Seen, removable: Removable, owner: NDArray[np.int64], counts: l
 
 
 def _starves(seen: Seen, removable: Removable, servers: list[int]) -> None:
-    """An acceptor that starves accepts nothing while its server has hardly any of its speed: most stalls leave less than
-    a tenth."""
+    """An acceptor that starves accepts nothing while its server has less than a tenth of its speed: most stalls leave
+    less than that."""
     recorded, replay = removable.account.recorded, removable.account.replay
     slow = recorded.asked & (recorded.back - recorded.sent >= seen.slow.threshold_ns)
 
