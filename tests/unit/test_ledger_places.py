@@ -354,14 +354,24 @@ def test_a_visit_that_waited_behind_one_with_a_name_does_not_hide_it(monkeypatch
 
 
 def test_a_visit_whose_request_is_not_known_has_no_name_that_shows_it() -> None:
-    """One login is the first inside when its server stops. Those of known requests are short; the request of this one
+    """One query is the first inside when its server stops. Those of known requests are short; the request of this one
     is not known, so no other has its name."""
     came = np.arange(140) * 10 * MS
     end = np.concatenate((came[:100] + 4 * MS, 2000 * MS + np.arange(40) * MS))
-    name, labels = (np.arange(len(came)) == 100).astype(np.uint32), np.array(["LOGIN of page", "LOGIN"])
+    name, labels = (np.arange(len(came)) == 100).astype(np.uint32), np.array(["QUERY of page", "QUERY"])
     stopped = replace(here(came, end), name=name, labels=labels)
     assert places._heavy(stopped).nonzero()[0].tolist() == [100]
     assert not places._heavy(replace(stopped, orphan=name == 1)).any()
+
+
+def test_a_connection_that_is_opened_while_its_server_computes_does_not_hold_it() -> None:
+    """One command computes. Of those that wait behind it, some are the first on a connection, because a pool opens one
+    when all others are in use."""
+    came = np.concatenate((np.arange(100) * 10 * MS, 1000 * MS + np.arange(20) * 10 * MS))
+    end = np.concatenate((came[:100] + 1 * MS, np.full(20, 3000 * MS) + np.arange(20) * MS))
+    labels = np.array(["GET of page", "EVAL of script", "HELLO of page"])
+    name = np.concatenate((np.zeros(100), [1], np.zeros(9), np.full(10, 2))).astype(np.uint32)
+    assert places._heavy(replace(here(came, end), name=name, labels=labels)).nonzero()[0].tolist() == [100]
 
 
 def test_calls_without_a_request_are_recognised_where_others_have_one() -> None:

@@ -241,7 +241,7 @@ def fullest(recorded: Recorded, held: Mapping[str, Held], computed: Collection[s
     def rank(name: str) -> tuple[bool, float, bool, bool, int]:
         one = held[name]
         waited = one.filled and bool((one.start > recorded.arrival[one.rows]).any())
-        lost = one.filled * (one.most / one.places if one.places else one.own / 2)
+        lost = one.filled * (min(one.most / one.places, 1.0) if one.places else one.own / 2)
         return name in computed, lost, waited, one.own, recorded.number[name]
 
     kept: dict[str, Held] = {}
@@ -363,8 +363,8 @@ def _calls(recorded: Recorded, since: Times) -> tuple[Times, Times]:
 def _heavy(here: Here) -> Mask:
     long = here.is_long & (here.own | here.behind)
     # Their names identify visits that hold places for long, also while they wait for another server for far longer than
-    # others do.
-    by_name = named(here, long | (here.work >= max(LONGER * here.usual, here.least)))
+    # others do. Connections are opened because others wait.
+    by_name = named(here, (long | (here.work >= max(LONGER * here.usual, here.least))) & ~here.opens)
     if not long.any():
         return by_name
     waited = _released(here, long) | here.opens | here.lost | (here.alone < here.least)
@@ -471,11 +471,14 @@ def _in_turn(here: Here, long: Mask) -> Shares:
 
 def _places(here: Here, heavy: Mask) -> tuple[int, Times]:
     """Return the number of places, and when each visit got one. With this number, others are served as quickly as usual
-    once they have a place, and most get one immediately. As many as leave together may be the number."""
+    once they have a place, and most get one immediately. As many as leave together may be the number. Where no others
+    were inside, none waited for a place, and nothing shows the number."""
     if here.known:
         return here.known, here.begin
-    unusual = int((here.is_long & ~heavy).sum())
     held = Stays.of(here.begin[heavy], here.end[heavy])
+    if _most_inside(here, here.begin[heavy], here.end[heavy]) <= held.longest:
+        return 0, here.begin
+    unusual = int((here.is_long & ~heavy).sum())
     inside = np.unique(held.queue(held.departures - 1)).tolist()
     left = np.sort(held.departures)
     together = max(map(len, np.split(left, 1 + np.flatnonzero(np.diff(left) > LONG_NS))))
@@ -498,8 +501,9 @@ def _places(here: Here, heavy: Mask) -> tuple[int, Times]:
 def _behind_heavy(here: Here, heavy: Mask) -> Times:
     """Return when each visit came in the order in which the server takes visits. It reads from many connections, so it
     may take a visit that takes long before others that came a twentieth of its time earlier and are still there in its
-    middle."""
-    came = here.begin.copy()
+    middle. A visit whose packets were lost came when they were sent again, and needed as much as others from then on."""
+    late = np.maximum(here.begin, here.end - int(here.usual))
+    came = np.where(here.lost & ~heavy, late, here.begin)
     order = np.argsort(here.begin, kind="stable")
     begin = here.begin[order]
     for k in np.flatnonzero(heavy).tolist():
