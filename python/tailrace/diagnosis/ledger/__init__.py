@@ -20,6 +20,7 @@ bursts     requests beyond the usual number
 systems    servers that share no request
 retries    requests and calls that were sent again
 delays     visits that were held up without a loss of capacity
+waited_for what visits waited for together: a lock, a place, or a thread
 waits      visits that waited for a connection, and needed nothing from the server meanwhile
 unsent     visits that waited for a connection, and gave up
 accepting  when a slow server accepts connections

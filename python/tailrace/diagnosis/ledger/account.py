@@ -17,7 +17,7 @@ from tailrace._core import Replay
 from tailrace.diagnosis import ranks, settle, tasks
 from tailrace.diagnosis.constants import ACTS, EXPECTED, MOSTLY, NEARLY, SHORTEST_NS, SIGMAS, STEP_NS, WINDOW_NS
 from tailrace.diagnosis.finding import UNKNOWN
-from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation
+from tailrace.diagnosis.ledger import delays, limits, places, policies, retries, unsent, utilisation, waited_for
 from tailrace.diagnosis.ledger.losses import (
     CAPACITY,
     CAUSES,
@@ -134,8 +134,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     computed = {server for server, one in held.items() if holding.fill_cpu(seen, server, one)}
     seen = replace(seen, held=places.fullest(recorded, held, computed))
     losses |= _losses(seen, recorded, HOLDERS)
-    _wait_for_a_lock(seen, recorded, at_once, losses)
-    _wait_for_a_thread(seen, recorded, losses)
+    waited_for.settle(seen, recorded, at_once, losses)
     waits = [holding.pauses(seen, recorded, server) for server in blocking if server in seen.held]
     pauses = tuple(one for one in (*waits, unsent.pauses(recorded, routes.pools)) if one is not None)
     for server, one in blocking.items():
@@ -145,6 +144,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     calm = seen.calm.astype(np.uint8)
     replay.serve_as_used(utilisation.of(seen), calm)
     idle = [one.visits for server, one in seen.held.items() if server not in computed]
+    of_places = (loss.visits for (cause, _), loss in losses.items() if cause == soft_resource.CAUSE)
+    idle += [visits for visits in of_places if visits is not None]
     long_alone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *idle]))
     fitted = np.array(replay.fit(prior, calm, ROUNDS))
     account = Account(recorded, replay, routes, fitted, known, *again, long_alone, pauses)
@@ -187,36 +188,6 @@ def _shared(seen: Seen, recorded: Recorded) -> NDArray[np.float64]:
 def _losses(seen: Seen, recorded: Recorded, causes: tuple[Cause, ...]) -> dict[Line, Loss]:
     found = ((cause.name, server, cause.find(seen, server)) for server in recorded.servers for cause in causes)
     return {(name, server): loss for name, server, loss in found if loss is not None and loss.took}
-
-
-def _wait_for_a_lock(seen: Seen, recorded: Recorded, at_once: Numbers, losses: dict[Line, Loss]) -> None:
-    """Let visits that seem to hold places hold a lock, if nothing waits for a place there: in a database with a thread
-    for each visit, unless its callers have pools, and where processes waited for a lock on a file meanwhile."""
-    for server, number in recorded.number.items():
-        if (places_held := losses.get((soft_resource.CAUSE, server))) is None or at_once[number]:
-            continue
-        if limits.has_own_threads(seen.view, server) or lock.of_files(seen, server, places_held.visits):
-            del losses[soft_resource.CAUSE, server]
-            waited = losses.get((lock.CAUSE, server), places_held)
-            behind = f"visits behind {places_held.place}"
-            losses[lock.CAUSE, server] = replace(waited, place=behind, visits=places_held.visits)
-
-
-def _wait_for_a_thread(seen: Seen, recorded: Recorded, losses: dict[Line, Loss]) -> None:
-    """Let visits that computed hold up those that seem to wait for a lock, if they did so for nearly all of that time:
-    these wait for a thread of a pool. A database with a thread for each visit has no such pool."""
-    for server in recorded.servers:
-        waited, held = losses.get((lock.CAUSE, server)), losses.get((own_work.CAUSE, server))
-        if waited is None or waited.delays is None or held is None or held.visits is None:
-            continue
-        until = recorded.departure[waited.delays.visits]
-        computed = spans(np.column_stack((recorded.arrival[held.visits], recorded.departure[held.visits])))
-        meanwhile = overlap(computed, until - waited.delays.lasts, until).sum()
-        if meanwhile >= NEARLY * waited.delays.lasts.sum() and not limits.has_own_threads(seen.view, server):
-            losses[own_work.CAUSE, server] = replace(held, delays=waited.delays)
-            losses[lock.CAUSE, server] = replace(waited, delays=None)
-            if not losses[lock.CAUSE, server].took:
-                del losses[lock.CAUSE, server]
 
 
 def _lost(recorded: Recorded, losses: dict[Line, Loss]) -> dict[str, Shares]:

@@ -501,7 +501,7 @@ def _places(here: Here, heavy: Mask) -> tuple[int, Times]:
 def _behind_heavy(here: Here, heavy: Mask) -> Times:
     """Return when each visit came in the order in which the server takes visits. It reads from many connections, so it
     may take a visit that takes long before others that came a twentieth of its time earlier and are still there in its
-    middle. A visit whose packets were lost came when they were sent again, and needed as much as others from then on."""
+    middle. A visit whose packets were lost came when they were sent again, and then needed as much as others."""
     late = np.maximum(here.begin, here.end - int(here.usual))
     came = np.where(here.lost & ~heavy, late, here.begin)
     order = np.argsort(here.begin, kind="stable")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import HARDLY_ANY, MOSTLY, STEP_NS
 from tailrace.diagnosis.ledger import limits, silences
@@ -13,7 +14,7 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur
 from tailrace.diagnosis.ledger.places import Held
 from tailrace.diagnosis.ledger.recorded import Recorded
 from tailrace.diagnosis.ledger.steps import Shares
-from tailrace.diagnosis.queues import Stays
+from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.series import AT_WORK
 from tailrace.diagnosis.spans import overlap
 from tailrace.diagnosis.waiting import per_second
@@ -41,7 +42,7 @@ def visits(seen: Seen, server: str, computing: bool) -> Loss | None:
     if not held.places:
         share = overlap(held.lulls, seen.steps.edges[:-1], seen.steps.edges[1:]) / STEP_NS
     places = 0 if limits.has_own_threads(seen.view, server) else held.places
-    words = _words(held, places, _called(seen.recorded_visits, held))
+    words = in_words(held.names, held.begin, held.end, places, _called(seen.recorded_visits, held))
     return Loss(share, _blur(seen, server), words, held.visits)
 
 
@@ -110,19 +111,20 @@ def _called(recorded: Recorded | None, held: Held) -> str | None:
     return recorded.servers[int(lasted.argmax())] if lasted.sum() >= MOSTLY * (held.end - held.begin).sum() else None
 
 
-def _words(held: Held, places: int, called: str | None) -> str:
-    """Say which visits held the places: those of the name that held them longest in total. The number of places is left
-    out if it is 0. `called` is the server that they called meanwhile."""
+def in_words(names: NDArray[np.str_], begin: Times, end: Times, places: int = 0, called: str | None = None) -> str:
+    """Say which visits held the places from `begin` to `end`: those of the name that held them longest in total. The
+    number of places is left out if it is 0. `called` is the server that they called meanwhile."""
     lasted = Counter[str]()
-    for name, time in zip(held.names.tolist(), (held.end - held.begin).tolist(), strict=True):
+    for name, time in zip(names.tolist(), (end - begin).tolist(), strict=True):
         lasted[name] += time
     name = lasted.most_common(1)[0][0]
-    its = held.only(held.names == name)
-    each = duration(int(np.median(its.end - its.begin)))
-    many = count(len(its.visits), "connection" if name == silences.NAME else "visit")
-    at_once = f", {its.most} at once" if its.most > 1 else ""
+    its = names == name
+    each = duration(int(np.median((end - begin)[its])))
+    many = count(int(its.sum()), "connection" if name == silences.NAME else "visit")
+    most = Stays.of(begin[its], end[its]).longest
+    at_once = f", {most} at once" if most > 1 else ""
     of = f" in {count(places, 'place')}" if places else ""
     of += f", most of it in calls to {called}" if called else ""
     said = f"{name} ({many} of {each}{at_once}{of})" if name else f"{many} of {each}{at_once}{of}"
-    others = len(held.visits) - len(its.visits)
+    others = len(names) - int(its.sum())
     return f"{said} and {count(others, 'other visit')}" if others else said

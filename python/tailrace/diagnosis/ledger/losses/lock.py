@@ -38,10 +38,12 @@ from tailrace.diagnosis.constants import (
     WINDOW_NS,
 )
 from tailrace.diagnosis.ledger import limits
+from tailrace.diagnosis.ledger.alike import SPREAD
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses import full_cpu, turns
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.ledger.recorded import Names, Recorded, are_first
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.diagnosis.queues import Stays, Times
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
@@ -85,10 +87,10 @@ def find(seen: Seen, server: str) -> Loss | None:
     notes = [f"{reported:,} of which failed because of a lock"] if reported else []
     held_by = np.concatenate([_holders(recorded, others, *one) for one in found])
     notes += [f"until {name} left" for name in sorted(set(names[held_by].tolist()) - {""})]
-    words = _words(whose, lasts, notes)
+    words, in_places = _words(whose, lasts, notes), _in_places(seen, recorded, server, visits, found)
     if behind:
         visits, lasts = _longest(*(np.concatenate(part) for part in zip(*found, *behind, strict=True)))
-    return Loss(share, 1, words, delays=Delays.paused(visits, lasts))
+    return Loss(share, 1, words, delays=Delays.paused(visits, lasts), in_places=in_places)
 
 
 def of_files(seen: Seen, server: str, visits: Times | None) -> bool:
@@ -129,6 +131,28 @@ def _holders(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> 
     slack = int(ALIKE * (end - begin))
     at_end = np.abs(recorded.departure[others] - end) <= slack
     return others[at_end & (recorded.start[others] <= begin + slack)]
+
+
+def _in_places(seen: Seen, recorded: Recorded, server: str, visits: Times, found: Waited) -> Times | None:
+    """Return the visits that `visits` waited for, if these were several each time. In a database with a thread for each
+    visit, several may hold a lock."""
+    if limits.has_own_threads(seen.view, server):
+        return None
+    others = np.setdiff1d(np.flatnonzero(recorded.server == recorded.number[server]), visits)
+    each = [_alike(recorded, others, *one) for one in found]
+    return np.unique(np.concatenate(each)) if min(map(len, each)) >= SEVERAL else None
+
+
+def _alike(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> Times:
+    """Return the visits that were inside before these began to wait, have the name of one that left when they went on,
+    and lasted about as long: those that take a lock one after the other last longer and longer."""
+    begin, end = int((recorded.departure[waited] - lasts).min()), int(recorded.departure[waited].min())
+    names, until = recorded.names.number, end - int(ALIKE * (end - begin))
+    its = others[(recorded.start[others] <= begin) & (recorded.departure[others] >= until)]
+    held_by = np.intersect1d(its, _holders(recorded, others, waited, lasts))
+    its = its[np.isin(names[its], names[held_by])]
+    lasted = recorded.departure[its] - recorded.start[its]
+    return its[lasted <= SPREAD * lasted.min(initial=NEVER)]
 
 
 def _words(names: str, lasts: Times, notes: Iterable[str] = ()) -> str:

@@ -38,6 +38,9 @@ class Loss:
     """These rows of the recording held places. Without the loss, their requests are not sent."""
     delays: Delays | None = None
     """These visits were held up, and took no capacity."""
+    in_places: Times | None = None
+    """These rows were inside when those of `delays` began to wait, and left when they went on, several each time. One
+    visit holds a lock, and several hold places."""
 
     @property
     def took(self) -> bool:
