@@ -96,7 +96,8 @@ class Held:
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
         columns = ("visits", "begin", "end", "names", "in_server", "work", "named")
-        return replace(self, **{name: getattr(self, name)[mine] for name in columns})
+        lulls = _common(spans(np.column_stack((self.begin[mine], self.end[mine]))), self.lulls)
+        return replace(self, lulls=lulls, **{name: getattr(self, name)[mine] for name in columns})
 
     @cached_property
     def most(self) -> int:
@@ -114,7 +115,7 @@ class Here:
     """The visit got its place at this time. If that is not known, it is the time of its arrival."""
     end: Times
     work: Shares
-    """For each visit, this is its time in the server at full speed."""
+    """For each visit, this is its time in the server at full speed of the server and of those that it calls."""
     alone: Shares
     """This is the same time if the visit had had a core alone: where it shared a full CPU, only its share of a core
     counts."""
@@ -196,6 +197,7 @@ def find(
         if not len(rows):
             continue
         here = every.here(rows, prior[number], shared[number], int(at_once[number]))
+        every.lose(rows, here.lasted - here.work)
         found = _heavy(here)
         if found.any():
             one = _held(here, found)
@@ -276,7 +278,12 @@ def _lulls(here: Here, heavy: Mask, begin: Times) -> Spans:
     gaps = np.column_stack((left[:-1], left[1:]))
     inside = spans(np.column_stack((begin, here.end[heavy])))
     gaps = gaps[gaps[:, 1] - gaps[:, 0] >= LONG_NS]
-    return without(inside, without(inside, spans(gaps)))
+    return _common(inside, spans(gaps))
+
+
+def _common(some: Spans, others: Spans) -> Spans:
+    """Return the times that are in both."""
+    return without(some, without(some, others))
 
 
 @dataclass(frozen=True)
@@ -292,6 +299,8 @@ class _Visits:
     stood: Mask
     heavy: Mask
     """It took long by itself. The servers are looked at one after the other, and each adds its own visits."""
+    lost_ns: Shares
+    """So much of its calls was lost by the servers behind. Each server adds what its own visits lost."""
 
     @classmethod
     def of(cls, recorded: Recorded, since: Times, calm: Mask) -> _Visits:
@@ -303,13 +312,20 @@ class _Visits:
             in_calm=calm[recorded.steps.at(recorded.sent)],
             stood=still_for(recorded, calm),
             heavy=np.zeros(len(recorded.server), dtype=bool),
+            lost_ns=np.zeros(len(recorded.server)),
         )
+
+    def lose(self, rows: Times, lost_ns: Shares) -> None:
+        """Let the callers of these visits lose as much as the visits lost."""
+        parent = self.recorded.parent[rows]
+        np.add.at(self.lost_ns, parent[parent >= 0], lost_ns[parent >= 0])
 
     def here(self, rows: Times, prior: Shares, shared: Shares, known: int) -> Here:
         """Return the visits of one server, which has `known` places."""
         recorded = self.recorded
         begin, end = recorded.start[rows], recorded.departure[rows]
-        work, alone = (_lasted(recorded.steps.edges, each, begin, end) for each in (prior, prior * shared))
+        lasted = (_lasted(recorded.steps.edges, each, begin, end) for each in (prior, prior * shared))
+        work, alone = (np.maximum(each - self.lost_ns[rows], 0.0) for each in lasted)
         call = self.longest[rows]
         return Here(
             rows=rows,
