@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.ledger.account import Account
-from tailrace.diagnosis.ledger.extract import Extract, ServerExtract
+from tailrace.diagnosis.ledger.extract import Extract, ServerExtract, half_ns
 from tailrace.diagnosis.ledger.steps import NEVER, Shares
 from tailrace.diagnosis.queues import Stays, Times
 
@@ -28,7 +28,7 @@ class ServerBooks:
     own_ns: Times
     """For each visit, this is the time in which it was inside and had no call open."""
     calm_ns: float
-    """This is the median of the same time in calm steps."""
+    """Visits that stayed for longer than this make up half of the own queue in calm steps."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Books:
 
     def _usual(self, arrival: Times, own_ns: Times) -> float:
         calm = own_ns[self.calm[self.account.recorded.steps.at(arrival)]]
-        return float(np.median(calm)) if len(calm) else 0.0
+        return half_ns(calm)
 
 
 def _stays(arrival: Times, departure: Times) -> Stays:

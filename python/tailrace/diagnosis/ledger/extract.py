@@ -16,6 +16,13 @@ from tailrace.diagnosis.ledger.steps import Shares
 from tailrace.diagnosis.queues import Times
 
 
+def half_ns(lasted: Times) -> float:
+    """Return a length: those that last longer make up half of the sum of all."""
+    ordered = np.sort(lasted)
+    sums = np.cumsum(ordered)
+    return float(ordered[np.searchsorted(sums, sums[-1] * MOSTLY)]) if len(ordered) else 0.0
+
+
 @dataclass(frozen=True)
 class ServerExtract:
     """It describes one server. Columns have a value for each step, or for each visit that arrived."""
@@ -36,12 +43,10 @@ class ServerExtract:
     """This is the median of the same time of the visits that arrived in calm time."""
 
     def own(self, steps: int) -> tuple[float, float]:
-        """Return the mean own queue in the first steps. Also return how many times as long as usual half of the visits
-        stayed."""
+        """Return the mean own queue in the first steps. Also return how many times as long as usual the visits stayed
+        that make up half of it."""
         took = self.own_ns[: int(np.searchsorted(self.arrived, steps))]
-        if not len(took):
-            return 0.0, 0.0
-        return float(took.sum()) / (steps * STEP_NS), float(np.median(took)) / max(self.calm_ns, 1.0)
+        return float(took.sum()) / (steps * STEP_NS), half_ns(took) / max(self.calm_ns, 1.0)
 
 
 @dataclass(frozen=True)
@@ -93,9 +98,9 @@ class Extract:
         return round(unit * float(share.sum())), lacked, *span
 
     def narrowest(self, until: int | None, slowed: float = 1.0 / MOSTLY) -> str | None:
-        """Return the server furthest from the clients of those in which half of the visits stayed for `slowed` times as
-        long as in calm time, so that most of their time is unusual. Its own queue was at least a quarter as long as the
-        longest one. Visits that arrived after `until` (nanoseconds since the Unix epoch) do not count."""
+        """Return the server furthest from the clients of those in which visits that stayed for `slowed` times as long
+        as in calm time made up half of the queue. Its own queue was at least a quarter as long as the longest one.
+        Visits that arrived after `until` (nanoseconds since the Unix epoch) do not count."""
         steps = len(self.begins) if until is None else max(int(np.searchsorted(self.begins, until, "right")), 1)
         own = {name: its.own(steps) for name, its in self.of.items()}
         longest = max((queue for queue, _ in own.values()), default=0.0)
