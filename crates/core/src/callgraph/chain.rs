@@ -107,19 +107,28 @@ fn cheapest(costs: impl Iterator<Item = (f64, f64)>) -> (usize, f64) {
 const UNUSUAL: f64 = 1e6;
 /// Lengths that fewer than one visit in a thousand has are not tried.
 const RARE: f64 = 7.0;
-/// The nearest calls by `sent` that may have come before, in addition to the last one on the same
-/// connection.
+/// The nearest calls by `sent`, and as many by `departure`, that may have come before, in addition to the last one on
+/// the same connection.
 const REACH: usize = 32;
 
 /// For each call, the calls that may precede it, with the cost of the time between.
 fn gaps(calls: &[Call], model: &Model) -> Vec<Vec<(usize, f64)>> {
     let gains = model.connection_gains();
+    let mut left: Vec<usize> = (0..calls.len()).collect();
+    left.sort_by_key(|&call| calls[call].departure);
     let before = |after: usize| {
         let nearest = after.saturating_sub(REACH);
         let on_its_connection =
             (0..nearest).rfind(|&before| calls[before].shares_connection(&calls[after]));
+        // One that was sent long before and left just before: others waited with it, and each was sent meanwhile.
+        let until = left.partition_point(|&call| calls[call].departure <= calls[after].sent);
+        let just_left = left[until.saturating_sub(REACH)..until]
+            .iter()
+            .copied()
+            .filter(|&before| before < nearest && Some(before) != on_its_connection);
         on_its_connection
             .into_iter()
+            .chain(just_left)
             .chain(nearest..after)
             .filter_map(|before| {
                 Some((
