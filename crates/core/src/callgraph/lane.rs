@@ -1,6 +1,8 @@
-//! Finished calls from one host to one server that no visit owns yet.
+//! Finished calls from one host to one server that no visit owns yet. The calls of one transaction are of one visit,
+//! so they become one call when it ends.
 
 use super::model::{Call, Frame, CALLS_MAX, NO_CONNECTION};
+use super::transactions::{Part, Transactions};
 use crate::record::{Visit, NO_TIME};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,8 @@ pub type Place = (i64, u64);
 struct Waiting {
     /// Boxed, because the map moves its values when it grows.
     tree: Box<Tree>,
+    /// The later calls of the transaction that it began.
+    later: Vec<Tree>,
     /// Its connection was opened by a call that was still waiting when this one came, or by itself.
     own_connection: bool,
     /// The call before it on such a connection.
@@ -41,16 +45,16 @@ impl Waiting {
     fn call(&self) -> Call {
         let visit = &self.tree.visit;
         Call {
-            connection: if self.own_connection {
-                visit.connection
-            } else {
-                NO_CONNECTION
-            },
+            connection: visit.connection,
             sent: visit.sent,
-            departure: visit.departure,
+            departure: self.departure(),
             key: visit.key,
             failed: self.failed,
         }
+    }
+
+    fn departure(&self) -> i64 {
+        self.later.last().unwrap_or(&self.tree).visit.departure
     }
 }
 
@@ -60,6 +64,7 @@ pub struct Lane {
     /// The newest waiting call of each connection on which all calls since the opening are waiting.
     by_connection: FxHashMap<u32, Place>,
     by_departure: BTreeSet<(i64, Place)>,
+    transactions: Transactions,
     /// Running mean of the time between departures, ns.
     between: f64,
     newest: i64,
@@ -73,7 +78,7 @@ impl Lane {
     }
 
     /// `number` distinguishes calls that were sent in the same instant.
-    pub fn push(&mut self, tree: Tree, number: u64, failed: bool) {
+    pub fn push(&mut self, tree: Tree, number: u64, failed: bool, part: Part) {
         let place = (tree.visit.sent, number);
         let departure = tree.visit.departure;
         if self.seen > 0 {
@@ -91,11 +96,37 @@ impl Lane {
             .flatten();
         let waiting = Waiting {
             tree: Box::new(tree),
+            later: Vec::new(),
             own_connection,
             before,
             failed,
         };
         self.by_sent.insert(place, waiting);
+        if let Some(places) = self.transactions.add(connection, place, part) {
+            self.join(connection, &places);
+        }
+    }
+
+    /// Makes these calls of a connection one call, if all still wait.
+    fn join(&mut self, connection: u32, places: &[Place]) {
+        let (Some((&first, others)), true) = (
+            places.split_first(),
+            places.iter().all(|place| self.by_sent.contains_key(place)),
+        ) else {
+            return;
+        };
+        let mut later = Vec::new();
+        for &place in others {
+            self.remove(place, &mut later);
+        }
+        if let Some(waiting) = self.by_sent.get_mut(&first) {
+            self.by_departure.remove(&(waiting.departure(), first));
+            waiting.later = later;
+            self.by_departure.insert((waiting.departure(), first));
+            if waiting.own_connection {
+                self.by_connection.insert(connection, first);
+            }
+        }
     }
 
     /// Calls per nanosecond.
@@ -115,7 +146,8 @@ impl Lane {
             .range(span)
             .take(STEPS)
             .map(|(&place, waiting)| (place, waiting.call()));
-        let soonest = soonest.filter(|(_, call)| frame.contains(call));
+        let fits = |place: Place, call: &Call| frame.contains(call) && !self.goes_on(place, call);
+        let soonest = soonest.filter(|&(place, ref call)| fits(place, call));
         found.extend(soonest.take(LOOKED_AT));
         if found.len() == LOOKED_AT {
             let until = (frame.departure, (i64::MAX, u64::MAX));
@@ -125,11 +157,29 @@ impl Lane {
                 latest
                     .take(LOOKED_AT)
                     .flat_map(|&(_, place)| self.along_connection(place))
-                    .filter(|(_, call)| frame.contains(call)),
+                    .filter(|&(place, ref call)| fits(place, call)),
             );
             found.sort_unstable_by_key(|&(place, _)| place);
             found.dedup_by_key(|&mut (place, _)| place);
         }
+    }
+
+    /// Whether a call belongs to a transaction that has not ended: then its visit has not ended, either.
+    fn goes_on(&self, place: Place, call: &Call) -> bool {
+        self.transactions.end_in_visits() && self.transactions.is_open(call.connection, place)
+    }
+
+    /// Learns from a visit without a rival whether transactions end within their visits.
+    pub fn learn(&mut self, frame: &Frame) {
+        if frame.arrival > frame.departure {
+            return;
+        }
+        let span = (frame.arrival, 0)..=(frame.departure, u64::MAX);
+        let inside = self.by_sent.range(span).take(STEPS);
+        let mut inside = inside.filter(|(_, waiting)| frame.contains(&waiting.call()));
+        let of = |waiting: &Waiting| waiting.tree.visit.connection;
+        let is_open = inside.any(|(&place, one)| self.transactions.is_open(of(one), place));
+        self.transactions.learn(is_open);
     }
 
     /// A call and the earlier calls on its connection.
@@ -140,22 +190,33 @@ impl Lane {
             .map(|(place, waiting)| (place, waiting.call()))
     }
 
-    pub fn take(&mut self, place: Place) -> Option<Tree> {
-        let Waiting { tree, .. } = self.by_sent.remove(&place)?;
-        self.by_departure.remove(&(tree.visit.departure, place));
-        let connection = tree.visit.connection;
-        if self.by_connection.get(&connection) == Some(&place) {
-            self.by_connection.remove(&connection);
+    /// Moves a call, or those of a transaction, to the end of `into`.
+    pub fn take(&mut self, place: Place, into: &mut Vec<Tree>) {
+        let connection = self.remove(place, into);
+        if connection.is_some_and(|of| self.by_connection.get(&of) == Some(&place)) {
+            connection.and_then(|of| self.by_connection.remove(&of));
         }
-        Some(*tree)
+    }
+
+    /// Returns the connection.
+    fn remove(&mut self, place: Place, into: &mut Vec<Tree>) -> Option<u32> {
+        let waiting = self.by_sent.remove(&place)?;
+        self.by_departure.remove(&(waiting.departure(), place));
+        let connection = waiting.tree.visit.connection;
+        into.push(*waiting.tree);
+        into.extend(waiting.later);
+        Some(connection)
     }
 
     pub fn oldest(&self) -> Option<i64> {
         self.by_departure.first().map(|&(departure, _)| departure)
     }
 
-    pub fn take_oldest(&mut self) -> Option<Tree> {
-        let (_, place) = *self.by_departure.first()?;
-        self.take(place)
+    pub fn take_oldest(&mut self) -> Vec<Tree> {
+        let mut taken = Vec::new();
+        if let Some(&(_, place)) = self.by_departure.first() {
+            self.take(place, &mut taken);
+        }
+        taken
     }
 }

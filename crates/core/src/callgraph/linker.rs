@@ -10,6 +10,7 @@ use super::model::{Call, Frame, Model, CALLS_MAX, NO_CONNECTION};
 use super::outlived::Outlived;
 use super::report::{EdgeReport, Report, Unlinked};
 use super::stays::Stays;
+use super::transactions::{Part, Transactions};
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink, CALLER_IS_SERVER, NO_ID};
 use rustc_hash::FxHashMap;
@@ -94,10 +95,16 @@ impl Linker {
             self.add_edge(nesting.caller, nesting.callee, hosts, true);
         }
         let mut sampled: FxHashMap<Pair, usize> = FxHashMap::default();
-        for visit in sample.iter().filter(|visit| visit.served) {
-            *sampled.entry((visit.caller, visit.server)).or_default() += 1;
+        let (mut calls, mut transactions) = (sampled.clone(), Transactions::default());
+        for (number, visit) in (0..).zip(sample.iter().filter(|visit| visit.served)) {
+            let pair = (visit.caller, visit.server);
+            *sampled.entry(pair).or_default() += 1;
+            let (place, part) = ((visit.sent, number), Part::of(visit, hosts.names));
+            let ended = transactions.add(visit.connection, place, part);
+            let calls = calls.entry(pair).or_default();
+            *calls = (*calls + 1).saturating_sub(ended.map_or(0, |all| all.len() - 1));
         }
-        self.guess_calls(sample, &sampled);
+        self.guess_calls(sample, &calls);
         for (pair, visits) in sampled {
             if visits >= ENOUGH {
                 self.origins.entry(pair).or_insert(Origin::Client);
@@ -133,11 +140,10 @@ impl Linker {
         let settled = self.clock.saturating_sub(self.longest);
         for (&(host, server), lane) in &mut self.lanes {
             while lane.oldest().is_some_and(|oldest| oldest < settled) {
-                let Some(tree) = lane.take_oldest() else {
-                    break;
-                };
-                let inside = is_inside(&self.edges, &self.stays, (host, server), &tree.visit);
-                count_fate(&mut self.fates, (host, server), &tree.visit, inside);
+                for Tree { visit, .. } in lane.take_oldest() {
+                    let inside = is_inside(&self.edges, &self.stays, (host, server), &visit);
+                    count_fate(&mut self.fates, (host, server), &visit, inside);
+                }
             }
         }
         self.fates
@@ -211,8 +217,9 @@ impl Linker {
         self.waiting += tree.size;
         let status = names.statuses.get(tree.visit.status as usize);
         let failed = status.is_some_and(|status| may_be_repeated(status));
+        let part = Part::of(&tree.visit, names);
         let lane = self.lanes.entry(pair).or_default();
-        lane.push(tree, self.visits, failed);
+        lane.push(tree, self.visits, failed, part);
         while self.waiting > WAITING {
             self.give_up_oldest(names, next)?;
         }
@@ -291,9 +298,12 @@ impl Linker {
         for &index in edges {
             let edge = &mut self.edges[index];
             let Some(lane) = self.lanes.get_mut(&(edge.host, edge.callee)) else {
-                edge.claim(&frame, &[], &[], alone);
+                edge.claim(&frame, &[], &[], 0, alone);
                 continue;
             };
+            if alone {
+                lane.learn(&frame);
+            }
             lane.inside(&frame, inside);
             candidates.clear();
             candidates.extend(inside.iter().map(|&(_, call)| call));
@@ -303,16 +313,16 @@ impl Linker {
                 } else {
                     likeliest(&frame, candidates, &mut edge.model, lane.rate())
                 };
-            for tree in chosen
-                .iter()
-                .filter_map(|&index| lane.take(inside[index].0))
-            {
-                count_fate(&mut self.fates, (edge.host, edge.callee), &tree.visit, true);
-                self.waiting -= tree.size;
-                calls.push(tree);
+            let before = calls.len();
+            for &index in &chosen {
+                lane.take(inside[index].0, &mut calls);
+            }
+            for Tree { visit, size, .. } in &calls[before..] {
+                count_fate(&mut self.fates, (edge.host, edge.callee), visit, true);
+                self.waiting -= size;
             }
             let chosen: Vec<Call> = chosen.iter().map(|&index| candidates[index]).collect();
-            edge.claim(&frame, candidates, &chosen, alone);
+            edge.claim(&frame, candidates, &chosen, calls.len() - before, alone);
         }
         calls.sort_by_key(|tree| (tree.visit.departure, tree.visit.sent));
         for tree in &mut calls {
@@ -366,7 +376,7 @@ impl Linker {
         }
     }
 
-    /// Passes the oldest call of a lane on without a parent.
+    /// Passes the oldest call of a lane, or those of its transaction, on without a parent.
     fn give_up<S: VisitSink>(
         &mut self,
         pair: Pair,
@@ -374,10 +384,22 @@ impl Linker {
         names: &Names,
         next: &mut S,
     ) -> Result<()> {
-        let Some(mut tree) = self.lanes.get_mut(&pair).and_then(Lane::take_oldest) else {
-            return Ok(());
-        };
-        self.waiting -= tree.size;
+        let oldest = self.lanes.get_mut(&pair).map(Lane::take_oldest);
+        for tree in oldest.into_iter().flatten() {
+            self.waiting -= tree.size;
+            self.pass_without_parent(tree, pair, why, names, next)?;
+        }
+        Ok(())
+    }
+
+    fn pass_without_parent<S: VisitSink>(
+        &mut self,
+        mut tree: Tree,
+        pair: Pair,
+        why: Reason,
+        names: &Names,
+        next: &mut S,
+    ) -> Result<()> {
         if jobs::is_wait(&tree.visit, names) {
             return Ok(());
         }
@@ -515,10 +537,18 @@ impl Linker {
 }
 
 impl Edge {
-    /// Assigns the calls to a visit and learns from them. `inside` are all candidates.
-    fn claim(&mut self, frame: &Frame, inside: &[Call], chosen: &[Call], alone: bool) {
+    /// Assigns the calls to a visit and learns from them. `inside` are all candidates, and `linked` is the number of
+    /// visits: a transaction has several.
+    fn claim(
+        &mut self,
+        frame: &Frame,
+        inside: &[Call],
+        chosen: &[Call],
+        linked: usize,
+        alone: bool,
+    ) {
         self.parents += 1;
-        self.linked += chosen.len() as u64;
+        self.linked += linked as u64;
         if let Some((before, calls)) = self.lesson.take() {
             if before.departure <= frame.arrival {
                 self.model.learn(&before, &calls, 1.0);

@@ -24,6 +24,7 @@
 //! - A worker that waits for its next job makes no request ([`jobs`]), and its wait is left out.
 //!
 //! A visit that its client gave up ends then, and its calls may go on: see [`outlived`].
+//! The calls of one transaction are of one visit: see [`transactions`].
 //! A call without an owner is still of a known server if another call on its connection has an owner.
 
 pub mod chain;
@@ -41,6 +42,7 @@ pub mod report;
 mod stays;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink};

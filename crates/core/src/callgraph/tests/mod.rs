@@ -4,6 +4,7 @@ mod chain_of_tiers;
 mod loopback;
 mod own_connections;
 mod repeated;
+mod transactions;
 
 use super::report::Report;
 use super::CallGraph;
