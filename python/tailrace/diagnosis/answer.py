@@ -154,10 +154,11 @@ def _others(diagnosis: Diagnosis, main: SummaryRow) -> str:
     (cause, origin), vlrt = found.most_common(1)[0]
     its = (e for e in diagnosis.episodes if any((c.cause, c.origin) == (cause, origin) for c in e.chains))
     found_there = [one for e in its for one in e.causes if (one.cause, one.verdict) == (cause, "found")]
-    if sum(map(_alone, found_there)) >= vlrt:
+    alone = sum(map(_alone, found_there))
+    if alone >= vlrt:
         return f" {count(vlrt, 'other request')} took that long {'by itself' if vlrt == 1 else 'by themselves'}."
     place = next(filter(None, (one.place for one in found_there)), origin)
-    plain = _plain(cause, origin, place, next(iter(found_there), None))
+    plain = bursts.ALONE if alone > MOSTLY * vlrt else _plain(cause, origin, place, next(iter(found_there), None))
     which = "known" if main.cause == UNKNOWN else "another one"
     return f" Of {count(vlrt, 'other request')}, the cause is {which}: {plain}."
 

@@ -9,7 +9,7 @@ use super::machines::Hosts;
 use super::model::{Call, Frame, Model, CALLS_MAX, NO_CONNECTION};
 use super::outlived::Outlived;
 use super::report::{EdgeReport, Report, Unlinked};
-use super::stays::Stays;
+use super::stays::{union, Stays};
 use super::transactions::{Part, Transactions};
 use crate::error::Result;
 use crate::record::{Names, Visit, VisitSink, CALLER_IS_SERVER, NO_ID};
@@ -581,18 +581,6 @@ fn callers_of<'a>(
 
 fn is_inside(edges: &[Edge], stays: &FxHashMap<u32, Stays>, pair: Pair, call: &Visit) -> bool {
     callers_of(edges, stays, pair).any(|stays| stays.contain(call.sent, call.departure))
-}
-
-/// The time covered by at least one of the intervals.
-fn union(mut intervals: Vec<(i64, i64)>) -> i64 {
-    intervals.sort_unstable();
-    let (mut covered, mut until) = (0i64, i64::MIN);
-    for (begin, end) in intervals {
-        let begin = begin.max(until);
-        covered = covered.saturating_add(end.saturating_sub(begin).max(0));
-        until = until.max(end);
-    }
-    covered
 }
 
 /// A sink for the sample while the linker only learns from it.

@@ -54,3 +54,15 @@ impl Stays {
             .is_some_and(|&(_, arrival)| arrival <= sent)
     }
 }
+
+/// The time covered by at least one of the intervals.
+pub fn union(mut intervals: Vec<(i64, i64)>) -> i64 {
+    intervals.sort_unstable();
+    let (mut covered, mut until) = (0i64, i64::MIN);
+    for (begin, end) in intervals {
+        let begin = begin.max(until);
+        covered = covered.saturating_add(end.saturating_sub(begin).max(0));
+        until = until.max(end);
+    }
+    covered
+}

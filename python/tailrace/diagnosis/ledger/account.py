@@ -36,7 +36,6 @@ from tailrace.diagnosis.ledger.losses import (
     own_work,
     turns,
 )
-from tailrace.diagnosis.ledger.losses import places as soft_resource
 from tailrace.diagnosis.ledger.losses.loss import blur
 from tailrace.diagnosis.ledger.policies import Routes
 from tailrace.diagnosis.ledger.recorded import Flags, Names, Numbers, Recorded
@@ -143,9 +142,8 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, *again)
     calm = seen.calm.astype(np.uint8)
     replay.serve_as_used(utilisation.of(seen), calm)
-    idle = [one.visits for server, one in seen.held.items() if server not in computed]
-    of_places = (loss.visits for (cause, _), loss in losses.items() if cause == soft_resource.CAUSE)
-    idle += [visits for visits in of_places if visits is not None]
+    idle = [one.visits[one.alone] for server, one in seen.held.items() if server not in computed]
+    idle += [loss.in_places for loss in losses.values() if loss.in_places is not None]
     long_alone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *idle]))
     fitted = np.array(replay.fit(prior, calm, ROUNDS))
     account = Account(recorded, replay, routes, fitted, known, *again, long_alone, pauses)

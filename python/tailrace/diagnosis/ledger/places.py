@@ -62,6 +62,8 @@ class Held:
     names: NDArray[np.str_]
     in_server: Mask
     """The visit spent most of that time in the server and not in calls."""
+    alone: Mask
+    """It did, or its longest call took long by itself."""
     work: Shares
     """For each visit, this is its time at full speed."""
     lulls: Spans
@@ -95,7 +97,7 @@ class Held:
 
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
-        columns = ("visits", "begin", "end", "names", "in_server", "work", "named")
+        columns = ("visits", "begin", "end", "names", "in_server", "alone", "work", "named")
         lulls = _common(spans(np.column_stack((self.begin[mine], self.end[mine]))), self.lulls)
         return replace(self, lulls=lulls, **{name: getattr(self, name)[mine] for name in columns})
 
@@ -268,9 +270,9 @@ def _held(here: Here, heavy: Mask) -> Held:
     turn = bool((_in_turn(here, here.is_long)[heavy] > 0).any())
     names = here.labels[here.name[heavy]]
     inside = _most_inside(here, begin, end)
-    return Held(
-        here.rows[heavy], begin, end, names, here.own[heavy], work, lulls, places, here.rows, start, turn, named, inside
-    )
+    own, alone = here.own[heavy], (here.own | here.behind)[heavy]
+    columns = here.rows[heavy], begin, end, names, own, alone, work
+    return Held(*columns, lulls, places, here.rows, start, turn, named, inside)
 
 
 def _lulls(here: Here, heavy: Mask, begin: Times) -> Spans:

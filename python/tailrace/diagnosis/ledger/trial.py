@@ -72,7 +72,7 @@ class Removable:
         visits = {line: account.visits_of(line) for line in account.losses}
         of_holders = {line: recorded.roots(held) for line, held in visits.items() if len(held)}
         still_slow = {
-            line: _slow_without(recorded, visits[line], seen.slow.threshold_ns)
+            line: _slow_without(recorded, np.intersect1d(visits[line], account.long_alone), seen.slow.threshold_ns)
             for line in of_holders
             if line[0] != own_work.CAUSE
         }

@@ -53,7 +53,7 @@ def _places(recorded: Recorded, server: str, losses: Losses) -> None:
         rows = np.union1d(rows, held.visits)
     share = np.zeros(len(recorded.steps)) if held is None else held.share
     words = holding.in_words(recorded.names[rows], recorded.start[rows], recorded.departure[rows])
-    losses[soft_resource.CAUSE, server] = Loss(share, waited.blur, words, rows, waited.delays)
+    losses[soft_resource.CAUSE, server] = Loss(share, waited.blur, words, rows, waited.delays, waited.in_places)
     _without_delays(server, losses)
 
 
@@ -73,6 +73,6 @@ def _computing(recorded: Recorded, server: str, losses: Losses) -> None:
 
 def _without_delays(server: str, losses: Losses) -> None:
     line = lock.CAUSE, server
-    losses[line] = replace(losses[line], delays=None)
+    losses[line] = replace(losses[line], delays=None, in_places=None)
     if not losses[line].took:
         del losses[line]

@@ -152,7 +152,8 @@ def _alike(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> Ti
     held_by = np.intersect1d(its, _holders(recorded, others, waited, lasts))
     its = its[np.isin(names[its], names[held_by])]
     lasted = recorded.departure[its] - recorded.start[its]
-    return its[lasted <= SPREAD * lasted.min(initial=NEVER)]
+    alike: Times = its[lasted <= SPREAD * lasted.min(initial=NEVER)]
+    return alike
 
 
 def _words(names: str, lasts: Times, notes: Iterable[str] = ()) -> str:
