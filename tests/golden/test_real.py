@@ -90,10 +90,18 @@ def test_a_stop_is_said_to_be_one_where_the_states_of_threads_show_it(name: str,
         ("many-reports-at-once", "and most of them took that long by themselves"),
         ("half-open-connections", "The queue of nginx for connections whose handshake has not ended was full"),
         ("backend-gone", "Meanwhile, gunicorn had no process for 3.1 s."),
+        ("database-restarted", "Why is unknown. Meanwhile, db had no process for 3.6 s."),
+        ("transactions-hold-the-pool", "GET /tx (4 visits of 2.21 s, 4 at once) held the places"),
+        ("connections-opened-meanwhile", "EVAL of GET /script (1 visit of 1.8 s in 1 place) kept redis computing"),
+        ("batch-behind-nginx", "more requests came at once than app can serve"),
     ],
 )
 def test_the_answer_says_what_held_them_up(name: str, said: str) -> None:
     assert said in " ".join(sentences(diagnose(Dataset.open(HERE / name))))
+
+
+def test_requests_that_waited_behind_others_of_equal_length_waited_for_no_timer() -> None:
+    assert "A timer makes" not in " ".join(sentences(diagnose(Dataset.open(HERE / "reports-behind-reports"))))
 
 
 def test_calls_that_failed_meanwhile_are_reported_where_the_cause_is_unknown() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tailrace.diagnosis.constants import MATTERS
+from tailrace.diagnosis.constants import MATTERS, MOSTLY
 from tailrace.diagnosis.finding import PACKET_LOSS, Accounted, Diagnosis, Episode
 from tailrace.diagnosis.ledger.losses.lookup import CAUSE as DNS
 from tailrace.diagnosis.ledger.losses.senders import CLIENTS
@@ -101,10 +101,13 @@ def unexplained(diagnosis: Diagnosis) -> str:
 
 
 def alike(diagnosis: Diagnosis) -> str:
-    """Return the time that most VLRT requests took alike, if any did."""
+    """Return the time that most VLRT requests took alike, if any did. Requests that the replay explains waited behind
+    others that all take as long."""
     if not diagnosis.constants:
         return ""
     most = diagnosis.constants[0]
+    if (1.0 - diagnosis.explained) * diagnosis.vlrt < MOSTLY * most.requests:
+        return ""
     where_known = diagnosis.summary[0].cause != DNS
     which = "All" if most.requests == diagnosis.vlrt else f"{most.requests:,} of them"
     low, high = duration(most.shortest_ns), duration(most.longest_ns)

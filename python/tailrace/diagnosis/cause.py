@@ -83,7 +83,7 @@ def _origin(main: Share, overflow: Overflow, lost: Drops, verdict: Replayed) -> 
     """Return the server that the main cause slowed down. Requests beyond the usual number slow down no server: they
     gather at the narrowest one."""
     slowed = None if main.cause == BALANCER else main.server
-    narrowest = verdict.extract.narrowest(lost.first) if main.cause == BURST else None
+    narrowest = verdict.extract.narrowest(lost.first, dropper=lost.dropper) if main.cause == BURST else None
     # In an overload as long as the recording there is no calm time to compare with: the queues alone decide.
     return slowed or narrowest or overflow.origin or lost.dropper or verdict.extract.narrowest(lost.first, slowed=0.0)
 

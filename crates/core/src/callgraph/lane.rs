@@ -45,7 +45,11 @@ impl Waiting {
     fn call(&self) -> Call {
         let visit = &self.tree.visit;
         Call {
-            connection: visit.connection,
+            connection: if self.own_connection || !self.later.is_empty() {
+                visit.connection
+            } else {
+                NO_CONNECTION
+            },
             sent: visit.sent,
             departure: self.departure(),
             key: visit.key,
@@ -146,7 +150,7 @@ impl Lane {
             .range(span)
             .take(STEPS)
             .map(|(&place, waiting)| (place, waiting.call()));
-        let fits = |place: Place, call: &Call| frame.contains(call) && !self.goes_on(place, call);
+        let fits = |place: Place, call: &Call| frame.contains(call) && !self.goes_on(place);
         let soonest = soonest.filter(|&(place, ref call)| fits(place, call));
         found.extend(soonest.take(LOOKED_AT));
         if found.len() == LOOKED_AT {
@@ -165,8 +169,13 @@ impl Lane {
     }
 
     /// Whether a call belongs to a transaction that has not ended: then its visit has not ended, either.
-    fn goes_on(&self, place: Place, call: &Call) -> bool {
-        self.transactions.end_in_visits() && self.transactions.is_open(call.connection, place)
+    fn goes_on(&self, place: Place) -> bool {
+        let connection = |waiting: &Waiting| waiting.tree.visit.connection;
+        self.transactions.end_in_visits()
+            && self
+                .by_sent
+                .get(&place)
+                .is_some_and(|waiting| self.transactions.is_open(connection(waiting), place))
     }
 
     /// Learns from a visit without a rival whether transactions end within their visits.

@@ -166,8 +166,8 @@ pub const NO_CONNECTION: u32 = 0;
 /// A call in the form that the chain uses.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Call {
-    /// [`NO_CONNECTION`] if the connection is not known from its opening on: all visits use pooled
-    /// connections in turn.
+    /// [`NO_CONNECTION`] if the connection is not known from its opening on, and this is no transaction: all visits use
+    /// pooled connections in turn.
     pub connection: u32,
     pub sent: i64,
     pub departure: i64,

@@ -28,6 +28,8 @@ class ServerBooks:
     own_ns: Times
     """For each visit, this is the time in which it was inside and had no call open."""
     calm_ns: float
+    """This is the median of the same time in calm steps."""
+    calm_half_ns: float
     """Visits that stayed for longer than this make up half of the own queue in calm steps."""
 
 
@@ -64,6 +66,7 @@ class Books:
             (of.arrival[came] // STEP_NS - first).astype(np.int32),
             of.own_ns[came].copy(),
             of.calm_ns,
+            of.calm_half_ns,
         )
 
     def _of(self, server: str) -> ServerBooks:
@@ -78,13 +81,13 @@ class Books:
                 np.clip(self.account.busy(server), 0.0, 1.0),
                 recorded.arrival[here],
                 recorded.own_ns[here],
-                self._usual(recorded.arrival[here], recorded.own_ns[here]),
+                *self._usual(recorded.arrival[here], recorded.own_ns[here]),
             )
         return self._known[server]
 
-    def _usual(self, arrival: Times, own_ns: Times) -> float:
+    def _usual(self, arrival: Times, own_ns: Times) -> tuple[float, float]:
         calm = own_ns[self.calm[self.account.recorded.steps.at(arrival)]]
-        return half_ns(calm)
+        return (float(np.median(calm)), half_ns(calm)) if len(calm) else (0.0, 0.0)
 
 
 def _stays(arrival: Times, departure: Times) -> Stays:

@@ -41,12 +41,17 @@ class ServerExtract:
     """For each visit, this is the time in which it was inside and had no call open."""
     calm_ns: float
     """This is the median of the same time of the visits that arrived in calm time."""
+    calm_half_ns: float
+    """Of these, those that stayed for longer than this make up half of the own queue."""
 
-    def own(self, steps: int) -> tuple[float, float]:
-        """Return the mean own queue in the first steps. Also return how many times as long as usual the visits stayed
-        that make up half of it."""
+    def own(self, steps: int) -> tuple[float, float, float]:
+        """Return the mean own queue in the first steps. Also return how many times as long as usual half of the visits
+        stayed, and those that make up half of that queue."""
         took = self.own_ns[: int(np.searchsorted(self.arrived, steps))]
-        return float(took.sum()) / (steps * STEP_NS), half_ns(took) / max(self.calm_ns, 1.0)
+        if not len(took):
+            return 0.0, 0.0, 0.0
+        typical = float(np.median(took)) / max(self.calm_ns, 1.0)
+        return float(took.sum()) / (steps * STEP_NS), typical, half_ns(took) / max(self.calm_half_ns, 1.0)
 
 
 @dataclass(frozen=True)
@@ -97,14 +102,18 @@ class Extract:
         span = (int(self.begins[acts[0]]), int(self.begins[acts[-1]]) + STEP_NS) if len(acts) else (None, None)
         return round(unit * float(share.sum())), lacked, *span
 
-    def narrowest(self, until: int | None, slowed: float = 1.0 / MOSTLY) -> str | None:
-        """Return the server furthest from the clients of those in which visits that stayed for `slowed` times as long
-        as in calm time made up half of the queue. Its own queue was at least a quarter as long as the longest one.
-        Visits that arrived after `until` (nanoseconds since the Unix epoch) do not count."""
+    def narrowest(self, until: int | None, slowed: float = 1.0 / MOSTLY, dropper: str | None = None) -> str | None:
+        """Return the server furthest from the clients of those in which half of the visits stayed for `slowed` times as
+        long as in calm time, so that most of their time is unusual. Its own queue was at least a quarter as long as the
+        longest one. For the one that dropped packets, it is enough that its queue was the longest, and that visits that
+        stayed for so long made up half of it. Visits that arrived after `until` (nanoseconds since the Unix epoch) do
+        not count."""
         steps = len(self.begins) if until is None else max(int(np.searchsorted(self.begins, until, "right")), 1)
         own = {name: its.own(steps) for name, its in self.of.items()}
-        longest = max((queue for queue, _ in own.values()), default=0.0)
-        found = [name for name, (queue, slower) in own.items() if queue * 4 >= longest > 0 and slower >= slowed]
+        longest = max((queue for queue, *_ in own.values()), default=0.0)
+        found = [name for name, (queue, slower, _) in own.items() if queue * 4 >= longest > 0 and slower >= slowed]
+        if dropper in own and own[dropper][0] == longest > 0 and own[dropper][2] >= slowed:
+            found.append(dropper)
         return max(found, key=lambda name: self.depth[name], default=None)
 
     def sheet(self, server: str, moments: int) -> Sheet:

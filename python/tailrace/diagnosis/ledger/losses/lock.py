@@ -233,6 +233,8 @@ def _waiting(seen: Seen, recorded: Recorded, server: str, here: Times, kind: _Ki
             continue
         if _others_fill(recorded, others, server, first, end):
             continue
+        if _is_gone(seen, server, first, end):
+            continue
         together = work * len(waited)
         if not _calls_wait(seen, recorded, waited, since, end) and not _is_full(seen, server, begin, end, together):
             found.append((waited, np.maximum(end - work - since, 0)))
@@ -294,6 +296,15 @@ def _calls_wait(seen: Seen, recorded: Recorded, waited: Times, since: Times, end
     begin = since[order][np.searchsorted(waited[order], recorded.parent[calls])]
     open_ = np.minimum(recorded.back[calls], end) - np.maximum(called[calls], begin)
     return len(np.unique(recorded.parent[calls[open_ > MOSTLY * (end - begin)]])) >= SEVERAL
+
+
+def _is_gone(seen: Seen, server: str, begin: int, end: int) -> bool:
+    """Return whether a server that this one calls had no process for most of the time: then visits may wait until they
+    can call it."""
+    steps = slice(begin // STEP_NS, max(end // STEP_NS, begin // STEP_NS + 1))
+    behind = seen.view.topology.downstream_of(server)
+    numbers = (seen.at(one)[steps] for name in behind for one in seen.view.series(name, "processes")[:1])
+    return any(float((number == 0.0).mean()) > MOSTLY for number in numbers)
 
 
 def _is_full(seen: Seen, server: str, begin: int, end: int, together: int) -> bool:
