@@ -166,7 +166,7 @@ def test_a_replay_with_more_very_slow_requests_is_a_model_if_its_queues_are_the_
     replayed: int, queue: float, is_model: bool
 ) -> None:
     none = np.empty(0, dtype=np.int64)
-    its = ServerExtract(1.0, {}, np.ones(3), np.full(3, 10.0), np.full(3, queue), none.astype(np.int32), none, 1.0)
+    its = ServerExtract(1.0, {}, np.ones(3), np.full(3, 10.0), np.full(3, queue), none.astype(np.int32), none, 1.0, 1.0)
     extract = Extract(np.arange(3), {"web": 0}, {"web": its})
     assert verdict.Replayed(9, replayed, (), extract).reproduced == is_model
 
