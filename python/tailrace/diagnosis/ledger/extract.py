@@ -112,7 +112,7 @@ class Extract:
         own = {name: its.own(steps) for name, its in self.of.items()}
         longest = max((queue for queue, *_ in own.values()), default=0.0)
         found = [name for name, (queue, slower, _) in own.items() if queue * 4 >= longest > 0 and slower >= slowed]
-        if dropper in own and own[dropper][0] == longest > 0 and own[dropper][2] >= slowed:
+        if found and dropper in own and own[dropper][0] == longest and own[dropper][2] >= slowed:
             found.append(dropper)
         return max(found, key=lambda name: self.depth[name], default=None)
 
