@@ -48,6 +48,11 @@ def without(table: Spans, taken: Spans) -> Spans:
     return complement(union([complement(table, begin, end), taken]), begin, end)
 
 
+def common(table: Spans, others: Spans) -> Spans:
+    """Return the times that are in both tables."""
+    return without(table, without(table, others))
+
+
 def clip(table: Spans, begin: int, end: int) -> Spans:
     return spans(np.clip(table, begin, end))
 

@@ -201,9 +201,10 @@ impl Lane {
 
     /// Moves a call, or those of a transaction, to the end of `into`.
     pub fn take(&mut self, place: Place, into: &mut Vec<Tree>) {
-        let connection = self.remove(place, into);
-        if connection.is_some_and(|of| self.by_connection.get(&of) == Some(&place)) {
-            connection.and_then(|of| self.by_connection.remove(&of));
+        if let Some(connection) = self.remove(place, into) {
+            if self.by_connection.get(&connection) == Some(&place) {
+                self.by_connection.remove(&connection);
+            }
         }
     }
 

@@ -95,7 +95,8 @@ impl Linker {
             self.add_edge(nesting.caller, nesting.callee, hosts, true);
         }
         let mut sampled: FxHashMap<Pair, usize> = FxHashMap::default();
-        let (mut calls, mut transactions) = (sampled.clone(), Transactions::default());
+        let mut calls: FxHashMap<Pair, usize> = FxHashMap::default();
+        let mut transactions = Transactions::default();
         for (number, visit) in (0..).zip(sample.iter().filter(|visit| visit.served)) {
             let pair = (visit.caller, visit.server);
             *sampled.entry(pair).or_default() += 1;

@@ -7,7 +7,7 @@ use crate::record::{Names, Visit};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// The most calls of a transaction that is followed, and the most transactions at once: more are not followed.
+/// The most calls of a transaction, and the most transactions at once, that are followed.
 const CALLS: usize = 1 << 10;
 const OPEN: usize = 1 << 12;
 /// Of so many transactions, nearly all end if all but a tenth do.

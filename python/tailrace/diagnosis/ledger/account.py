@@ -142,7 +142,7 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     replay = _replay(seen, delays.after_pauses(recorded, pauses), known, routes, *again)
     calm = seen.calm.astype(np.uint8)
     replay.serve_as_used(utilisation.of(seen), calm)
-    idle = [one.visits[one.alone] for server, one in seen.held.items() if server not in computed]
+    idle = [one.visits[one.of_itself] for server, one in seen.held.items() if server not in computed]
     idle += [loss.in_places for loss in losses.values() if loss.in_places is not None]
     long_alone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *idle]))
     fitted = np.array(replay.fit(prior, calm, ROUNDS))

@@ -41,7 +41,7 @@ from tailrace.diagnosis.ledger.steps import Mask, Shares
 from tailrace.diagnosis.ledger.stood import still_for
 from tailrace.diagnosis.ledger.workers import turns
 from tailrace.diagnosis.queues import Stays, Times
-from tailrace.diagnosis.spans import Spans, inside, spans, without
+from tailrace.diagnosis.spans import Spans, common, inside, spans
 from tailrace.units import MILLISECOND
 
 LONGER = 10.0
@@ -62,7 +62,7 @@ class Held:
     names: NDArray[np.str_]
     in_server: Mask
     """The visit spent most of that time in the server and not in calls."""
-    alone: Mask
+    of_itself: Mask
     """It did, or its longest call took long by itself."""
     work: Shares
     """For each visit, this is its time at full speed."""
@@ -97,8 +97,8 @@ class Held:
 
     def only(self, mine: Mask) -> Held:
         """Return the same with only these of the visits."""
-        columns = ("visits", "begin", "end", "names", "in_server", "alone", "work", "named")
-        lulls = _common(spans(np.column_stack((self.begin[mine], self.end[mine]))), self.lulls)
+        columns = ("visits", "begin", "end", "names", "in_server", "of_itself", "work", "named")
+        lulls = common(spans(np.column_stack((self.begin[mine], self.end[mine]))), self.lulls)
         return replace(self, lulls=lulls, **{name: getattr(self, name)[mine] for name in columns})
 
     @cached_property
@@ -270,8 +270,8 @@ def _held(here: Here, heavy: Mask) -> Held:
     turn = bool((_in_turn(here, here.is_long)[heavy] > 0).any())
     names = here.labels[here.name[heavy]]
     inside = _most_inside(here, begin, end)
-    own, alone = here.own[heavy], (here.own | here.behind)[heavy]
-    columns = here.rows[heavy], begin, end, names, own, alone, work
+    own, of_itself = here.own[heavy], (here.own | here.behind)[heavy]
+    columns = here.rows[heavy], begin, end, names, own, of_itself, work
     return Held(*columns, lulls, places, here.rows, start, turn, named, inside)
 
 
@@ -280,12 +280,7 @@ def _lulls(here: Here, heavy: Mask, begin: Times) -> Spans:
     gaps = np.column_stack((left[:-1], left[1:]))
     inside = spans(np.column_stack((begin, here.end[heavy])))
     gaps = gaps[gaps[:, 1] - gaps[:, 0] >= LONG_NS]
-    return _common(inside, spans(gaps))
-
-
-def _common(some: Spans, others: Spans) -> Spans:
-    """Return the times that are in both."""
-    return without(some, without(some, others))
+    return common(inside, spans(gaps))
 
 
 @dataclass(frozen=True)

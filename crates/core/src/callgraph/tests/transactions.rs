@@ -1,4 +1,4 @@
-//! Workers with a connection each, whose pages are transactions. The queries of two seconds wait for one lock.
+//! Each worker has a connection, and its pages are transactions. The queries of two seconds wait for one lock.
 
 use super::chain_of_tiers::{Random, MS, SECOND};
 use super::{link, named, stay};

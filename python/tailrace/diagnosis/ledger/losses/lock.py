@@ -85,9 +85,12 @@ def find(seen: Seen, server: str) -> Loss | None:
     whose = ", ".join(sorted(set(names[visits].tolist()) - {""}))
     reported, others = int(recorded.locked[visits].sum()), np.setdiff1d(here, visits)
     notes = [f"{reported:,} of which failed because of a lock"] if reported else []
-    held_by = np.concatenate([_holders(recorded, others, *one) for one in found])
-    notes += [f"until {name} left" for name in sorted(set(names[held_by].tolist()) - {""})]
-    words, in_places = _words(whose, lasts, notes), _in_places(seen, recorded, server, visits, found)
+    held_by = [_holders(recorded, others, *one) for one in found]
+    notes += [f"until {name} left" for name in sorted(set(names[np.concatenate(held_by)].tolist()) - {""})]
+    words = _words(whose, lasts, notes)
+    # In a database with a thread for each visit, several may hold a lock.
+    own_threads = limits.has_own_threads(seen.view, server)
+    in_places = None if own_threads else _in_places(recorded, others, found, held_by)
     if behind:
         visits, lasts = _longest(*(np.concatenate(part) for part in zip(*found, *behind, strict=True)))
     return Loss(share, 1, words, delays=Delays.paused(visits, lasts), in_places=in_places)
@@ -133,24 +136,19 @@ def _holders(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> 
     return others[at_end & (recorded.start[others] <= begin + slack)]
 
 
-def _in_places(seen: Seen, recorded: Recorded, server: str, visits: Times, found: Waited) -> Times | None:
-    """Return the visits that `visits` waited for, if these were several each time. In a database with a thread for each
-    visit, several may hold a lock."""
-    if limits.has_own_threads(seen.view, server):
-        return None
-    others = np.setdiff1d(np.flatnonzero(recorded.server == recorded.number[server]), visits)
-    each = [_alike(recorded, others, *one) for one in found]
+def _in_places(recorded: Recorded, others: Times, found: Waited, held_by: list[Times]) -> Times | None:
+    """Return the visits that those of `found` waited for, if these were several each time."""
+    each = [_alike(recorded, others, by, *one) for by, one in zip(held_by, found, strict=True)]
     return np.unique(np.concatenate(each)) if min(map(len, each)) >= SEVERAL else None
 
 
-def _alike(recorded: Recorded, others: Times, waited: Times, lasts: Times) -> Times:
-    """Return the visits that were inside before these began to wait, have the name of one that left when they went on,
-    and lasted about as long: those that take a lock one after the other last longer and longer."""
+def _alike(recorded: Recorded, others: Times, held_by: Times, waited: Times, lasts: Times) -> Times:
+    """Return the visits that were inside before these began to wait, have the name of one that left when they went on
+    (`held_by`), and lasted about as long: those that take a lock one after the other last longer and longer."""
     begin, end = int((recorded.departure[waited] - lasts).min()), int(recorded.departure[waited].min())
     names, until = recorded.names.number, end - int(ALIKE * (end - begin))
     its = others[(recorded.start[others] <= begin) & (recorded.departure[others] >= until)]
-    held_by = np.intersect1d(its, _holders(recorded, others, waited, lasts))
-    its = its[np.isin(names[its], names[held_by])]
+    its = its[np.isin(names[its], names[np.intersect1d(its, held_by)])]
     lasted = recorded.departure[its] - recorded.start[its]
     alike: Times = its[lasted <= SPREAD * lasted.min(initial=NEVER)]
     return alike
