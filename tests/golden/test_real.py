@@ -94,6 +94,11 @@ def test_a_stop_is_said_to_be_one_where_the_states_of_threads_show_it(name: str,
         ("transactions-hold-the-pool", "GET /tx (4 visits of 2.21 s, 4 at once) held the places"),
         ("connections-opened-meanwhile", "EVAL of GET /script (1 visit of 1.8 s in 1 place) kept redis computing"),
         ("batch-behind-nginx", "more requests came at once than app can serve"),
+        ("upstream-vanished", "Packets of 38 requests were lost between nginx and app2/node:3000"),
+        ("firewall-forgets", "packets were lost between gunicorn and postgres"),
+        ("silent-before-tls", "clients that sent nothing (1 connection of 2.2 s in 1 place) held the places"),
+        ("heads-sent-slowly", "slowly sent GET / (26 visits of 2.71 s, 26 at once in 26 places) held the places"),
+        ("disk-of-the-host", "gunicorn waited for its disk"),
     ],
 )
 def test_the_answer_says_what_held_them_up(name: str, said: str) -> None:
@@ -102,6 +107,13 @@ def test_the_answer_says_what_held_them_up(name: str, said: str) -> None:
 
 def test_requests_that_waited_behind_others_of_equal_length_waited_for_no_timer() -> None:
     assert "A timer makes" not in " ".join(sentences(diagnose(Dataset.open(HERE / "reports-behind-reports"))))
+
+
+def test_no_server_and_no_timer_is_blamed_for_what_clients_sent_slowly() -> None:
+    found = diagnose(Dataset.open(HERE / "uploads-sent-slowly"))
+    assert "A timer makes" not in " ".join(sentences(found))
+    for episode in found.episodes:
+        assert "Their clients took so long to send these requests." in episode.findings[4].sentence
 
 
 def test_calls_that_failed_meanwhile_are_reported_where_the_cause_is_unknown() -> None:

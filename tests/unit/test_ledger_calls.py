@@ -11,6 +11,7 @@ import pytest
 from tailrace.diagnosis.constants import STEP_NS
 from tailrace.diagnosis.ledger import calls
 from tailrace.diagnosis.ledger.recorded import Names
+from tailrace.diagnosis.ledger.steps import NEVER
 from tailrace.topology import Server, Topology
 from tailrace.units import MILLISECOND as MS
 
@@ -30,6 +31,9 @@ def recorded(calling: np.ndarray, servers: tuple[str, ...] = ("app", "db"), call
         server=number.astype(np.int64),
         parent=np.concatenate((np.full(len(PAGES), -1), parent)),
         arrival=np.concatenate((PAGES, PAGES[parent])),
+        sent=np.concatenate((PAGES, PAGES[parent])),
+        orphan=np.zeros(every, dtype=bool),
+        gives_up=np.full(every, NEVER),
         group=np.zeros(every, dtype=np.int64),
         groups=1,
         names=Names(np.array(["page"]), np.zeros(every, dtype=np.uint32)),
@@ -93,3 +97,17 @@ def test_a_candidate_that_is_chosen_more_often_gets_no_more_calls_than_its_servi
     )
     assert beyond(of, CALM, topology=group) == {}
     assert beyond(of, CALM).keys() == {"db1"}
+
+
+@pytest.mark.parametrize(("given_up", "found"), [(False, {"db": 40}), (True, {})], ids=["answered", "given up"])
+def test_calls_without_a_known_parent_come_beyond_the_usual_number(given_up: bool, found: dict[str, int]) -> None:
+    """A rare page makes 40 calls at once. Attempts that were given up may be repetitions."""
+    of = recorded(RARELY)
+    batch, alone = 10_500 * MS, np.arange(len(of.sent), len(of.sent) + 40)
+    more = {"sent": batch, "arrival": batch, "parent": -1, "server": 1, "group": 0, "orphan": True}
+    for name, value in more.items():
+        setattr(of, name, np.append(getattr(of, name), np.full(40, value)))
+    of.gives_up = np.append(of.gives_up, np.full(40, MS if given_up else NEVER))
+    of.names = Names(np.array(["page"]), np.zeros(len(of.sent), dtype=np.uint32))
+    of.ways = {("app", "db"): np.append(of.ways["app", "db"], alone)}
+    assert {server: its for server, its in beyond(of, CALM).items() if its > 1} == found

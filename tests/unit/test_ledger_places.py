@@ -24,7 +24,7 @@ from tailrace.diagnosis import diagnose, tables, vlrt
 from tailrace.diagnosis.ledger import account, alike, places, recorded
 from tailrace.diagnosis.ledger.losses import Seen
 from tailrace.diagnosis.ledger.workers import lost_at, taken, turns, workers
-from tailrace.topology import Topology
+from tailrace.topology import Node, Topology
 from tailrace.units import MILLISECOND as MS
 
 Table = dict[str, Any]
@@ -483,6 +483,17 @@ def test_a_server_whose_threads_were_never_blocked_did_not_wait_for_a_disk(metri
     assert not shares(of_disk).keys() & {"log-flush", "writeback"}
     of_disk = of_disk.sample("app", "tasks_blocked", 0.0)
     assert not shares(of_disk).keys() & {"log-flush", "writeback", "log-flush or writeback"}
+
+
+@pytest.mark.parametrize("blocked", [True, False])
+def test_the_waits_of_a_host_are_those_of_a_server_whose_threads_were_blocked(blocked: bool) -> None:
+    memory = system(Slow("app", 4.0, 4.6)).sample("machine", "psi_io", 0.01, (4.0, 4.6, 0.9))
+    nodes = tuple(Node(name=node.name, host="machine") for node in memory.topology.nodes)
+    memory.topology = Topology(nodes=nodes, servers=memory.topology.servers, calls=memory.topology.calls)
+    memory = memory.sample("app", "processes", 2.0).sample("db", "tasks_blocked", 0.0)
+    if blocked:
+        memory = memory.sample("app", "tasks_blocked", 0.0, (4.0, 4.6, 2.0))
+    assert (shares(memory).get("log-flush or writeback", 0.0) >= 0.9) == blocked
 
 
 def test_waiting_for_memory_is_charged_to_memory() -> None:

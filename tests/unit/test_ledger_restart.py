@@ -6,6 +6,7 @@ import pytest
 
 from ledgers import shares
 from systems import Memory, Slow, system
+from tailrace.topology import Server, Topology
 
 STOPPED = Slow("app", 4.0, 4.7, cpu=0.3)
 
@@ -35,3 +36,17 @@ def test_a_process_that_ends_without_a_loss_is_not_charged(ended: tuple[float, f
 def test_a_pause_in_which_a_worker_ends_is_the_pauses() -> None:
     paused = system(Slow("app", 4.0, 4.7, cpu=1.0, always=True)).event("app", "gc", 4.0, 4.7)
     assert shares(processes(paused, (4.6, 4.65, 1.0)))["garbage-collection"] >= 0.9
+
+
+@pytest.mark.parametrize(("left", "charged"), [(0.0, True), (3.0, False)], ids=["all", "those of connections"])
+def test_a_database_is_restarted_if_all_of_its_processes_end(left: float, charged: bool) -> None:
+    memory = system(Slow("db", 4.0, 4.7, cpu=0.3))
+    servers = tuple(
+        Server(name=one.name, node=one.node, protocol="postgres" if one.name == "db" else None)
+        for one in memory.topology.servers
+    )
+    memory.topology = Topology(nodes=memory.topology.nodes, servers=servers, calls=memory.topology.calls)
+    ended = memory.sample("db", "processes", 9.0, (4.0, 4.2, left)).sample(
+        "db", "processes_ended", 0.0, (4.0, 4.05, 6.0)
+    )
+    assert ("restart" in shares(ended)) == charged

@@ -22,10 +22,11 @@ def view(
     repeated: dict[str, dict[int, float]] | None = None,
     lost: int = 0,
     states: dict[tuple[str, str], Any] | None = None,
+    events: dict[str, list[tuple[float, float]]] | None = None,
 ) -> Any:
     """A recording of 100 s: its failed calls (server, status and second), how many attempts each kernel `repeated` in
-    which seconds, how many attempts of the second 40 the capture shows as lost, and the samples of each place and
-    metric."""
+    which seconds, how many attempts of the second 40 the capture shows as lost, the samples of each place and
+    metric, and the seconds of the events of each kind at app."""
     rows = [(server, status, round(second * SECOND)) for server, status, second in failed]
     columns = {"server": pl.String, "status": pl.String, "departure": pl.Int64}
     begin = np.arange(100) * SECOND
@@ -45,6 +46,9 @@ def view(
         requests=pl.DataFrame({"request": [1], "sent": [40 * SECOND], "connected": [1], "drops": [lost]}),
         lossy=lossy,
         lost_between=lambda begin, end: lossy.filter(pl.col("sent").is_between(begin, end)),
+        events_of=lambda kind: [
+            ("app", (np.array(its) * SECOND).astype(np.int64)) for of, its in (events or {}).items() if of == kind
+        ],
         everywhere=lambda metric: [one for one in samples if one.metric == metric],
         topology=SimpleNamespace(place_to_server=lambda place: {"host:80": SimpleNamespace(name="web")}.get(place)),
     )
@@ -111,3 +115,20 @@ def test_attempts_that_the_capture_shows_and_usual_ones_are_not_reported() -> No
     without_packets = view(repeated={"host": {41: 134.0}})
     without_packets.requests = without_packets.requests.with_columns(connected=pl.lit(None))
     assert told(without_packets) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("refused_call", "Meanwhile, 2 attempts to connect to app were refused."),
+        ("unanswered_call", "Meanwhile, 2 attempts to connect to app had no answer."),
+        (
+            "unacknowledged",
+            "Meanwhile, app acknowledged nothing on 2 connections for up to 1.5 s: packets were lost on the way, or "
+            "its host stood still.",
+        ),
+    ],
+)
+def test_calls_that_no_server_answered_are_reported(kind: str, said: str) -> None:
+    found = told(view(events={kind: [(40.0, 41.5), (40.5, 41.0), (90.0, 91.0)]}))
+    assert found.sentence == f"{UNKNOWN.sentence} {said}"

@@ -14,6 +14,7 @@ import polars as pl
 from tailrace.diagnosis.because import figure
 from tailrace.diagnosis.constants import LONG_NS, LOOKBACK_NS, MOSTLY, SEVERAL, SIGMAS
 from tailrace.diagnosis.finding import Episode, Finding, Number
+from tailrace.diagnosis.in_vain import REFUSED, UNACKNOWLEDGED, UNANSWERED
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import count, duration
 
@@ -24,12 +25,14 @@ OUT = {
     "gone": ("processes", "had no process"),
 }
 """For each thing that may be wrong with a place, this is the metric that shows it, and how it is said."""
+IN_VAIN = {REFUSED: "were refused", UNANSWERED: "had no answer"}
+"""This is how attempts of servers to connect to another one failed, and how it is said."""
 
 
 def told(view: View, episode: Episode, finding: Finding) -> Finding:
     """Return the finding of an unknown cause with what else went wrong."""
     span = episode.begin - LOOKBACK_NS, episode.end + int(figure(episode, 0, "response_ns_max"))
-    numbers = _out(view, span) | _failed(view, span) | _repeated(view, span)
+    numbers = _out(view, span) | _failed(view, span) | _in_vain(view, span) | _repeated(view, span)
     if not numbers:
         return finding
     said = f"{finding.sentence} {sentences(numbers)}"
@@ -46,6 +49,17 @@ def sentences(numbers: Mapping[str, Number]) -> str:
         status = numbers.get("calls_failed_status")
         how = f" with the status {status}" if status else ""
         said.append(f"Meanwhile, {_many(numbers, 'calls_failed', 'call')} to {numbers['calls_failed_at']} failed{how}.")
+    for kind, how in IN_VAIN.items():
+        if kind in numbers:
+            attempts = _many(numbers, kind, "attempt")
+            said.append(f"Meanwhile, {attempts} to connect to {numbers[f'{kind}_to']} {how}.")
+    if UNACKNOWLEDGED in numbers:
+        many = _many(numbers, UNACKNOWLEDGED, "connection")
+        lasted = duration(int(numbers[f"{UNACKNOWLEDGED}_ns"] or 0))
+        said.append(
+            f"Meanwhile, {numbers[f'{UNACKNOWLEDGED}_to']} acknowledged nothing on {many} for up to {lasted}: packets "
+            "were lost on the way, or its host stood still."
+        )
     if "attempts_repeated" in numbers:
         attempts = _many(numbers, "attempts_repeated", "connection attempt")
         said.append(f"The kernel of {numbers['attempts_repeated_by']} repeated {attempts} that no capture shows.")
@@ -89,6 +103,20 @@ def _failed(view: View, span: Span) -> Numbers:
     of_status = here.filter(pl.col("server") == server)["status"].value_counts()
     status, its = max(of_status.iter_rows(), key=lambda row: (row[1], row[0]))
     return found | ({"calls_failed_status": status} if its > MOSTLY * number else {})
+
+
+def _in_vain(view: View, span: Span) -> Numbers:
+    """Return how many attempts to connect to a server failed, and how many connections it did not acknowledge, each for
+    the server with the most."""
+    found: Numbers = {}
+    for kind in (*IN_VAIN, UNACKNOWLEDGED):
+        each = [
+            (times[(times[:, 0] < span[1]) & (times[:, 1] >= span[0])], place) for place, times in view.events_of(kind)
+        ]
+        times, place = max(each, key=lambda one: len(one[0]), default=(np.empty((0, 2)), ""))
+        if len(times):
+            found |= {kind: len(times), f"{kind}_to": place, f"{kind}_ns": int((times[:, 1] - times[:, 0]).max())}
+    return found
 
 
 def _repeated(view: View, span: Span) -> Numbers:

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tailrace.diagnosis import lasting, sampling, settle
+from tailrace.diagnosis import lasting, sampling, settle, slowly
 from tailrace.diagnosis.constants import ALIKE, FINE_NS, LONG_NS, LOOKBACK_NS, MOMENTS, MOSTLY, SHORTEST_NS
 from tailrace.diagnosis.drops import Drops
 from tailrace.diagnosis.finding import Ctqo, Finding, LimitSource, Number, PushBack, Verdict
@@ -166,7 +166,8 @@ def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:
         more = [f"{len(names) - NAMED_MAX} other kinds of"] if len(names) > NAMED_MAX else []
         whose = listing(names[:NAMED_MAX] + more)
         sentence = f"Nearly all {whose} requests take that long: they are slow by themselves."
-        return Finding("overflow", "absent", sentence, *span, {"slow_by_themselves": True})
+        figures = {"slow_by_themselves": True, "sent_slowly": all(map(slowly.is_name, names))}
+        return Finding("overflow", "absent", sentence, *span, figures)
     if not lost.astray:
         return None
     if lost.strayed >= lost.unplaced:

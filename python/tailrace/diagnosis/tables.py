@@ -11,7 +11,7 @@ import polars as pl
 from tailrace.dataset import INFERRED, SEEN, Connections, Input
 from tailrace.dataset.apart import When, apart
 from tailrace.dataset.traces import KIND as TRACE
-from tailrace.diagnosis import answers
+from tailrace.diagnosis import answers, in_vain, slowly
 from tailrace.diagnosis.clock import Clock, clock_of
 from tailrace.diagnosis.queues import Stays
 from tailrace.diagnosis.series import Series, within_cores
@@ -38,7 +38,7 @@ class Tables(Protocol):
 
 
 def look(tables: Tables, window_ns: int) -> View:
-    tables = answers.arrived(tables)
+    tables = in_vain.added(slowly.named_apart(answers.arrived(tables)))
     requests = _requests(tables)
     visits = _inside_from(tables.visits())
     stays, calls, callers = _visits(visits, _late(tables), tables.topology)
@@ -183,8 +183,10 @@ def _calling(callers: pl.Series, topology: Topology, stays: Collection[str]) -> 
     """Return the callers that are servers, and the server's name for each. A caller is a server if it has the name of
     one, or is a host on which only one server runs."""
     on_host: dict[str, list[str]] = {}
+    addresses = {server.name: server.all_addresses for server in topology.servers}
     for name in stays:
-        on_host.setdefault(name.rpartition(":")[0].strip("[]"), []).append(name)
+        for host in {address.rpartition(":")[0].strip("[]") for address in addresses.get(name) or (name,)}:
+            on_host.setdefault(host, []).append(name)
     found: dict[str, str] = {}
     for caller in callers:
         server = topology.place_to_server(caller)
@@ -221,9 +223,9 @@ KEPT = "idle_client"
 UNHEARD = "silent_server"
 LOST = "drop"
 LATE = "late_answer"
-EACH = (SILENT, KEPT, UNHEARD, LOST, LATE)
+EACH = (SILENT, KEPT, UNHEARD, LOST, LATE, *in_vain.NAMES)
 """At the same time, several clients of a server may be silent, keep a connection, wait for the server to speak, lose a
-packet, or have given up. Each of them counts."""
+packet, have given up, or try to connect. Each of them counts."""
 
 
 def _events(tables: Tables, clock: Clock) -> dict[str, tuple[tuple[str, Spans], ...]]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from tailrace.diagnosis import slowly
 from tailrace.diagnosis.constants import ALIKE, APART, HARDLY_ANY, MOSTLY, SEVERAL
 from tailrace.diagnosis.finding import Constant
 from tailrace.diagnosis.ledger.losses.senders import CLIENTS
@@ -24,10 +26,12 @@ def find(view: View, slow: Slow, packets: Losses, first_byte: Times) -> tuple[Co
     """Return the constants, the one with the most requests first. `first_byte` is when the response of each VLRT
     request began. Requests are left out if losses took half of their time, because retransmissions have a timer, too.
     They are also left out if the transfer of the response took half of it, because responses of one size take the same
-    time to send."""
+    time to send, and if their clients sent them slowly."""
     response = slow.requests["response_ns"].to_numpy()
     transferred = slow.requests["end"].to_numpy() - first_byte
-    rows = np.flatnonzero((packets.cost < MOSTLY * response) & (transferred < MOSTLY * response))
+    named = slow.requests["interaction"].cast(pl.String).to_list()
+    slowly_sent = np.array([slowly.is_name(name) for name in named], dtype=bool)
+    rows = np.flatnonzero((packets.cost < MOSTLY * response) & (transferred < MOSTLY * response) & ~slowly_sent)
     rows = rows[np.argsort(response[rows], kind="stable")]
     every = np.sort(view.requests["response_ns"].to_numpy())
     found: list[Constant] = []

@@ -332,8 +332,9 @@ impl Connection {
             }
             body.streams[theirs].acknowledge(segment.ack);
             if side == Side::Server {
-                let losses = body.again.acknowledged(segment);
+                let (losses, unheard) = body.again.acknowledged(segment);
                 body.queue.lost(losses, self.parties.server, ledger);
+                ledger.unheard(self.parties.server, unheard);
             }
         }
         body.streams[mine].finish_at(segment);
@@ -370,10 +371,12 @@ impl Connection {
     fn read(&mut self, side: Side, time: i64, bytes: &[u8], len: u32, ledger: &mut Ledger) {
         let Some(body) = &mut self.body else { return };
         match &mut body.queue.opening {
+            Some(opening) if opening.refuses(side, bytes) => {}
             Some(opening) if side == Side::Server && !opening.asked => {
                 if !opening.greeted {
-                    let server = self.parties.server;
-                    ledger.servers.tally(server, |tally| tally.greeted += 1);
+                    ledger
+                        .servers
+                        .tally(self.parties.server, |tally| tally.greeted += 1);
                 }
                 (opening.ready, opening.greeted) = (opening.ready.max(time), true);
             }
@@ -469,10 +472,10 @@ impl Connection {
         let Some(body) = &mut self.body else { return };
         if !body.ended[index(side)] && body.streams[index(side)].finished() {
             body.ended[index(side)] = true;
-            let begun = self
-                .attempt
-                .as_ref()
-                .map_or(NO_TIME, |attempt| attempt.first_syn);
+            if let (Side::Client, Some(opening)) = (side, &mut body.queue.opening) {
+                opening.ask(self.parties.server, time, ledger);
+            }
+            let begun = self.attempt.as_ref().map_or(NO_TIME, |it| it.first_syn);
             if side == Side::Server || body.again.is_quiet(begun, time) {
                 body.left = body.left.or(Some(side));
             }
@@ -495,9 +498,7 @@ impl Connection {
         self.settle_held(i64::MAX, ledger);
         self.settle_reader(true, ledger);
         if let Some(body) = &mut self.body {
-            if let Some(opening) = &mut body.queue.opening {
-                opening.ask(self.parties.server, time, ledger);
-            }
+            body.asks_no_more(self.parties.server, time, ledger);
             let kept = body.ended == [false; 2];
             let mut out = scribe!(self, body, ledger);
             if kept {
@@ -588,9 +589,7 @@ impl Connection {
         self.settle_reader(true, ledger);
         ledger.counts.connections_open += u64::from(!self.is_closed());
         if let Some(body) = &mut self.body {
-            if let Some(opening) = &mut body.queue.opening {
-                opening.ask(self.parties.server, now, ledger);
-            }
+            body.asks_no_more(self.parties.server, now, ledger);
             scribe!(self, body, ledger).close_recording();
         }
     }

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use super::attempt::Loss;
 use super::ledger::{Ledger, Quiet, Status, Traced};
+use super::opening::Opening;
 use super::servers::Tally;
 use super::wire::software::Source;
 use super::wire::trace::Trace;
@@ -29,61 +30,6 @@ pub const TRACED: i64 = 500_000_000;
 /// Open exchanges per connection; clients that pipeline send some ten. More means that the capture
 /// lacks the responses.
 const OPEN_MAX: usize = 1024;
-
-/// The cost of opening the connection.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub struct Opening {
-    pub sent: i64,
-    pub accepted: i64,
-    pub connected: i64,
-    pub drops: u8,
-    /// When the client could send: the end of the handshake, or the greeting of a server that
-    /// speaks first.
-    pub ready: i64,
-    /// The client has sent something; the server spoke before that.
-    pub asked: bool,
-    pub greeted: bool,
-    /// Of a connection with TLS: the time until the server had answered the client's hello, and its greeting before that.
-    pub shaken: Option<i64>,
-}
-
-impl Opening {
-    /// When the first request reached the server: with its connection. An exception is the login of
-    /// a client that is slow to answer the greeting: the server has nothing to do meanwhile, and
-    /// counting that time as its own would show the client's stall as the server's queue. The time
-    /// until the greeting stays with the server.
-    pub fn arrival(&self, begin: i64) -> i64 {
-        let accepted = self.accepted.max(self.sent);
-        match self.shaken.or(self.greeting()) {
-            Some(waited) => accepted.max(begin.saturating_sub(waited.max(0))),
-            None => accepted,
-        }
-    }
-
-    /// The time until the server's greeting, if it spoke first.
-    fn greeting(&self) -> Option<i64> {
-        self.greeted
-            .then(|| self.ready - self.accepted.max(self.sent))
-    }
-
-    /// The client sends its first bytes, or the connection ends without any.
-    pub fn ask(&mut self, server: u32, time: i64, ledger: &mut Ledger) {
-        if !self.asked {
-            ledger.silent(server, self.greeted, self.ready, time);
-        }
-        self.asked = true;
-    }
-
-    /// A record of the TLS handshake ended; `answered`: with it, the server has answered the client's hello, after so
-    /// long.
-    pub fn shake(&mut self, answered: Option<i64>, time: i64) {
-        if let Some(waited) = answered {
-            let greeting = self.greeting().unwrap_or(0).max(0);
-            self.shaken = Some(greeting.saturating_add(waited));
-        }
-        self.ready = self.ready.max(time);
-    }
-}
 
 /// Bytes that could not be read, by reason; there are few reasons.
 pub type Refused = Vec<(crate::saved::Fixed, u64)>;
@@ -297,6 +243,12 @@ impl Scribe<'_> {
                 end: visit.departure,
                 trace: exchange.trace,
             });
+        }
+        // The kernel takes so much, also if the server reads nothing (RFC 9293: a window without scaling).
+        if visit.data_drops == 0 && visit.bytes_in <= u64::from(u16::MAX) {
+            let until = exchange.last_asked;
+            self.ledger
+                .outlasts(Quiet::SlowRequest, visit.server, arrival, until);
         }
         let departure = visit.departure;
         self.ledger.push(visit);

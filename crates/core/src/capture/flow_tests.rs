@@ -9,6 +9,7 @@ mod kept;
 mod outlasting;
 mod protocols;
 mod random;
+mod silent;
 
 use super::flow::Flow;
 use super::ledger::{Drop, Ledger, Quiet, Silence};

@@ -105,6 +105,13 @@ pub enum Quiet {
     LateAnswer,
     /// The client lacked the answer, and the server sent it again.
     RepeatedAnswer,
+    /// The client sent a short request in parts.
+    SlowRequest,
+    /// Nothing acknowledged what the client sent again.
+    Unheard,
+    /// A server on the client's host tried to connect, and the attempt was refused or had no answer.
+    RefusedCall,
+    UnansweredCall,
 }
 
 /// A client had a connection and sent nothing, or nothing more of a request that it had begun, for longer than a slow
@@ -130,6 +137,10 @@ impl From<Silence> for Event {
                 Quiet::Kept => "idle_client",
                 Quiet::LateAnswer => "late_answer",
                 Quiet::RepeatedAnswer => "repeated_answer",
+                Quiet::SlowRequest => "slow_request",
+                Quiet::Unheard => "unacknowledged",
+                Quiet::RefusedCall => "refused_call",
+                Quiet::UnansweredCall => "unanswered_call",
             },
             begin: silence.begin,
             end: silence.end,
@@ -326,6 +337,13 @@ impl Ledger {
                 begin,
                 end,
             });
+        }
+    }
+
+    /// Nothing acknowledged what a client sent again in this time.
+    pub fn unheard(&mut self, server: u32, time: Option<Loss>) {
+        if let Some(Loss { begin, end }) = time {
+            self.outlasts(Quiet::Unheard, server, begin, end);
         }
     }
 

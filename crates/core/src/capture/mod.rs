@@ -29,6 +29,7 @@ pub mod lookups;
 mod lull;
 pub mod merge;
 pub mod names;
+mod opening;
 mod packet;
 pub(crate) mod pcap;
 mod pcapng;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::saved::Fixed;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::wire::detect::{detect, usual};
@@ -165,6 +165,8 @@ struct Host {
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Servers {
     all: Vec<Server>,
+    /// Addresses at which a server accepts connections.
+    serving: FxHashSet<IpAddr>,
     by_endpoint: FxHashMap<Endpoint, u32>,
     given_names: FxHashMap<Endpoint, String>,
     hints: FxHashMap<u16, Kind>,
@@ -258,8 +260,17 @@ impl Servers {
         server.is_some_and(|server| server.accepts || server.tally.connections > 0)
     }
 
+    /// Whether a server accepts connections at this address.
+    pub fn serves(&self, ip: IpAddr) -> bool {
+        self.serving.contains(self.aliases.get(&ip).unwrap_or(&ip))
+    }
+
     /// The endpoint answered a SYN.
     pub fn accept(&mut self, endpoint: Endpoint, names: &mut Names) -> u32 {
+        if self.serving.len() < SERVERS {
+            let ip = self.aliases.get(&endpoint.ip).unwrap_or(&endpoint.ip);
+            self.serving.insert(*ip);
+        }
         let index = self.find(endpoint, Evidence::Syn, names);
         if let Some(server) = self.get(index) {
             server.accepts = true;

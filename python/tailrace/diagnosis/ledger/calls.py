@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from tailrace.diagnosis.constants import FEW, MANY
-from tailrace.diagnosis.ledger import places
+from tailrace.diagnosis.ledger import excess, places
 from tailrace.diagnosis.ledger.excess import beyond_usual, stretches
 from tailrace.diagnosis.ledger.recorded import Recorded
-from tailrace.diagnosis.ledger.steps import Mask, Shares
+from tailrace.diagnosis.ledger.steps import NEVER, Mask, Shares
 from tailrace.diagnosis.queues import Times
 from tailrace.topology import Topology
 
@@ -19,7 +19,7 @@ SAYS = "the bursts of calls to {server}"
 def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) -> dict[str, Times]:
     """Return for each server the calls to it beyond the number that their visits usually make to its service. Calls
     that were `repeated` do not count, and neither do logins: they are made because others were slow."""
-    counts = (recorded.parent >= 0) & ~places.opens(recorded.names)
+    counts = ~places.opens(recorded.names)
     counts[repeated] = False
     services: dict[tuple[str, str], list[Times]] = {}
     for (caller, callee), made in recorded.ways.items():
@@ -30,6 +30,7 @@ def beyond(recorded: Recorded, calm: Mask, repeated: Times, topology: Topology) 
         if len(made) >= FEW:
             visits = np.flatnonzero(recorded.server == recorded.number[caller])
             found.append(_beyond(recorded, calm, visits, made))
+            found.append(_alone(recorded, calm, made))
     calls = np.unique(np.concatenate(found))
     servers = recorded.server[calls]
     return {recorded.servers[callee]: calls[servers == callee] for callee in np.unique(servers).tolist()}
@@ -48,6 +49,7 @@ def _beyond(recorded: Recorded, calm: Mask, visits: Times, made: Times) -> Times
     because visits that wait make their calls late. Visits of each group have a usual number of their own: that of
     calm time if enough of them came then, and otherwise that of all time."""
     arrival, steps = recorded.arrival, recorded.steps
+    made = made[recorded.parent[made] >= 0]
     made = made[np.argsort(arrival[recorded.parent[made]], kind="stable")]
     parents = recorded.parent[made]
     came, made_in = steps.at(arrival[visits]), steps.at(arrival[parents])
@@ -64,3 +66,16 @@ def _beyond(recorded: Recorded, calm: Mask, visits: Times, made: Times) -> Times
     usual: Shares = np.bincount(came, each[recorded.group[visits]], len(steps)).astype(np.float64)
     found = stretches(np.bincount(made_in, minlength=len(steps)), usual, FEW)
     return made[beyond_usual(arrival[parents], usual, found)]
+
+
+def _alone(recorded: Recorded, calm: Mask, made: Times) -> Times:
+    """Return which of these calls have no known parent, are answered, and come beyond the usual number of all. Others
+    that were given up may be repetitions, whose first attempts are not known."""
+    made = made[np.argsort(recorded.sent[made], kind="stable")]
+    sent = recorded.sent[made]
+    counts = np.bincount(recorded.steps.at(sent), minlength=len(recorded.steps))
+    even = np.ones(len(counts))
+    usual = excess.rate(calm, counts, even) * even
+    its = made[beyond_usual(sent, usual, stretches(counts, usual, FEW))]
+    alone: Times = its[recorded.orphan[its] & (recorded.gives_up[its] == NEVER)]
+    return alone

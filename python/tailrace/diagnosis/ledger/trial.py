@@ -258,6 +258,8 @@ class Trial:
             apart[requests] |= turns < NEVER
         if (RETRIES, "") in without:
             sent[self._taken], sent[self._lost] = sent[self._lost], NEVER
+        not_made = _union(self._not_made(without))
+        sent[not_made[self._asked[not_made]]] = NEVER
         spare = [self._spare[line] for line in without & self._spare.keys()]
         most = [self._most[line] for line in without & self._most.keys()]
         departure, arrival = np.empty_like(sent), np.empty_like(sent)
@@ -278,7 +280,7 @@ class Trial:
 
     def _attempts(self, without: frozenset[Line]) -> NDArray[np.uint8] | None:
         """Return which visits are not made without these lines, and whose senders do not give them up."""
-        never = [self._calls[line] for line in without & self._calls.keys()]
+        never = self._not_made(without)
         if not never and (RETRIES, "") not in without:
             return None
         found = np.zeros(len(self.visits), dtype=np.uint8)
@@ -287,6 +289,10 @@ class Trial:
             never.append(self._inside(self._removable.calls_again))
         found[_union(never)] = NEVER_MADE
         return found
+
+    def _not_made(self, without: frozenset[Line]) -> list[Times]:
+        """Return the calls beyond the usual number that are not made without these lines."""
+        return [self._calls[line] for line in without & self._calls.keys()]
 
     def _choosing(self, without: frozenset[Line]) -> list[str]:
         """Return how the replay makes each choice."""

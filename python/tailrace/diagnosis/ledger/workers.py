@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tailrace.diagnosis import unheard
-from tailrace.diagnosis.constants import LEAST_LIMIT, LONG_NS
+from tailrace.diagnosis.constants import HARDLY_ANY, LEAST_LIMIT, LONG_NS, SEVERAL
 from tailrace.diagnosis.queues import Stays, Times, held_from, plateau
 from tailrace.diagnosis.view import View
 
@@ -38,7 +38,24 @@ def workers_of(view: View, server: str) -> int:
             return int(middle) if low >= held_from(high) else 0
     waited = _waited_at(view, server)
     opened = np.sum([stays.queue(waited) for stays in calls], axis=0)
-    return plateau(opened) or _few(opened) or few
+    number = _few(opened)
+    return plateau(opened) or (number and _without_others(view, server, calls, number)) or few
+
+
+def _without_others(view: View, server: str, calls: list[Stays], number: int) -> int:
+    """Return the number of workers, or 0 if requests of a kind that calls nobody were answered while so many calls were
+    open: then the calls share a pool, and these requests need none of it."""
+    calling = view.visits.select(visit="parent", calls=True).drop_nulls().unique("visit")
+    mine = view.visits.filter(pl.col("server").cast(pl.String) == server).join(calling, on="visit", how="left")
+    of_kind = pl.col("calls").is_not_null().mean().over("interaction")
+    left = (
+        mine.filter(of_kind <= HARDLY_ANY, pl.col("parent").is_null(), pl.col("request").is_not_null())
+        .select("departure")
+        .collect()["departure"]
+        .to_numpy()
+    )
+    opened = np.sum([stays.queue(left) for stays in calls], axis=0)
+    return number if int((opened >= number).sum()) < SEVERAL else 0
 
 
 def _few(opened: Times) -> int:

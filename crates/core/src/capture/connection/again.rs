@@ -15,8 +15,10 @@
 
 use super::super::attempt::Loss;
 use super::super::exchange::PROMPT;
+use super::super::ledger::Ledger;
 use super::super::stream::distance;
 use super::super::Segment;
+use super::Body;
 use serde::{Deserialize, Serialize};
 
 /// The part of the wait before the last repetition in which the acknowledgement must follow it: 10 ms of the shortest
@@ -24,6 +26,8 @@ use serde::{Deserialize, Serialize};
 const AT_ONCE: i64 = 20;
 /// Linux delays an acknowledgement for 200 ms at most (`TCP_DELACK_MAX`), and its timers have steps of up to 10 ms.
 const DELAYED: i64 = 210_000_000;
+/// A network loses a packet now and then. It loses two copies in a row where nothing passes.
+const TWICE: usize = 2;
 /// Losses of the same bytes that are remembered; no kernel repeats more often.
 const REMEMBERED: usize = 32;
 
@@ -65,23 +69,44 @@ impl Again {
         self.stamp = segment.ts_val;
     }
 
-    /// The server acknowledges bytes: returns the losses that this shows.
+    /// The server acknowledges bytes: returns the losses that this shows. Repetitions that it does not show to be losses
+    /// are `unheard`.
     #[inline]
-    pub(super) fn acknowledged(&mut self, by: &Segment<'_>) -> Vec<Loss> {
+    pub(super) fn acknowledged(&mut self, by: &Segment<'_>) -> (Vec<Loss>, Option<Loss>) {
         if self.losses.is_empty() || distance(by.ack, self.end) < 0 {
-            return Vec::new();
+            return (Vec::new(), None);
         }
-        let losses = std::mem::take(&mut self.losses);
-        let wait = losses.last().map_or(0, |last| last.end - last.begin);
+        let wait = self.losses.last().map_or(0, |last| last.end - last.begin);
         let within = match (self.stamp, by.ts_ecr) {
             (Some(last), Some(answered)) if answered == last => DELAYED,
-            (Some(_), Some(_)) => return Vec::new(),
+            (Some(_), Some(_)) => -1,
             _ => wait / AT_ONCE,
         };
         if by.had_twice || by.time.saturating_sub(self.sent) > within {
-            return Vec::new();
+            let unheard = self.unheard();
+            return (Vec::new(), unheard.map(|it| Loss { end: by.time, ..it }));
         }
-        losses
+        (std::mem::take(&mut self.losses), None)
+    }
+
+    /// The stretch in which bytes were sent again at least twice, and nothing acknowledged them.
+    pub(super) fn unheard(&mut self) -> Option<Loss> {
+        let losses = std::mem::take(&mut self.losses);
+        let (first, last) = (losses.first()?, losses.last()?);
+        (losses.len() >= TWICE).then_some(Loss {
+            begin: first.begin,
+            end: last.end,
+        })
+    }
+}
+
+impl Body {
+    /// The connection is over for the client, or the recording is.
+    pub(super) fn asks_no_more(&mut self, server: u32, time: i64, ledger: &mut Ledger) {
+        ledger.unheard(server, self.again.unheard());
+        if let Some(opening) = &mut self.queue.opening {
+            opening.ask(server, time, ledger);
+        }
     }
 }
 
@@ -105,7 +130,7 @@ mod tests {
         by.time = repeat.time + after_ms * MS;
         by.ack = repeat.seq.wrapping_add(repeat.len);
         (by.ts_ecr, by.had_twice) = (answered, had_twice);
-        again.acknowledged(&by).len()
+        again.acknowledged(&by).0.len()
     }
 
     #[test]
@@ -122,5 +147,33 @@ mod tests {
     #[test]
     fn bytes_that_arrived_twice_were_not_lost() {
         assert_eq!(shown(1, Some(7), true), 0);
+    }
+
+    #[test]
+    fn bytes_that_nothing_acknowledges_were_not_heard_until_the_acknowledgement() {
+        let packet = tcp("10.0.0.1:4000", "10.0.0.2:80").payload("again");
+        let sent = |times: &[i64]| {
+            let mut again = Again::default();
+            again.sent(10 * MS);
+            for time in times {
+                let mut repeat = packet.segment();
+                (repeat.time, repeat.ts_val) = (time * MS, Some(7));
+                again.repeated(&repeat);
+            }
+            again
+        };
+        let stretch = |end: i64| Loss {
+            begin: 10 * MS,
+            end: end * MS,
+        };
+        assert_eq!(sent(&[210, 620]).unheard(), Some(stretch(620)));
+        assert_eq!(sent(&[210]).unheard(), None);
+        let answer = tcp("10.0.0.2:80", "10.0.0.1:4000");
+        let mut by = answer.segment();
+        (by.time, by.ack, by.ts_ecr) = (900 * MS, packet.segment().seq + 5, Some(7));
+        assert_eq!(
+            sent(&[210, 620]).acknowledged(&by),
+            (vec![], Some(stretch(900)))
+        );
     }
 }

@@ -12,7 +12,7 @@
 //! [`super::super::strangers`] removes scans from the requests.
 
 use super::super::attempt::Attempt;
-use super::super::ledger::{Ledger, Status};
+use super::super::ledger::{Ledger, Quiet, Silence, Status};
 use super::super::servers::{Evidence, Tally};
 use super::super::Segment;
 use super::{Connection, Next, Phase};
@@ -111,6 +111,17 @@ impl Connection {
             self.tell_losses(ledger);
         }
         (self.told, self.was_told) = (true, true);
+        if ledger.servers.serves(self.ends[0].ip) {
+            ledger.silences.push(Silence {
+                server: self.parties.server,
+                of: match status {
+                    Status::Refused | Status::Reset => Quiet::RefusedCall,
+                    _ => Quiet::UnansweredCall,
+                },
+                begin: sent,
+                end: departure.max(last),
+            });
+        }
         let status = ledger.status(status);
         ledger.push(Visit {
             visit: NO_ID,

@@ -1,8 +1,8 @@
 //! The handshake of a connection.
 
 use super::super::attempt::{Answer, Attempt, Syn};
-use super::super::exchange::Opening;
 use super::super::ledger::{Ledger, Status};
+use super::super::opening::Opening;
 use super::super::reader::{index, other};
 use super::super::servers::Evidence;
 use super::super::wire::Side;

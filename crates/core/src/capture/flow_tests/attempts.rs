@@ -559,27 +559,3 @@ fn a_client_that_stops_in_the_middle_of_its_request_is_an_event() {
     assert_eq!((half, body), (vec![2 * S - 2 * MS], vec![2 * S - 2 * MS]));
     assert!(silences("GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_empty());
 }
-
-#[test]
-fn a_server_that_speaks_first_and_says_nothing_is_an_event_of_its_own() {
-    let mut talk = Talk::new();
-    for connection in 0..3 {
-        talk.client = ["10.0.0.1:4001", "10.0.0.1:4002", "10.0.0.1:4003"][connection];
-        let begin = connection as i64 * S;
-        talk.syn(begin).open(begin + MS);
-        if connection < 2 {
-            talk.down(begin + 2 * MS, 5001, 1001, "greeting")
-                .up(begin + 3 * MS, 1001, 5009, "login")
-                .down(begin + 4 * MS, 5009, 1006, "ok");
-        } else {
-            talk.packet(begin + 9 * S, true, ACK | FIN, 1001, 5001, "");
-        }
-    }
-    let flow = talk.flow();
-    let found: Vec<_> = flow.ledger.silences.iter().collect();
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].of, Quiet::Server);
-    let tally = tally(&flow);
-    assert_eq!((tally.greeted, tally.unheard), (2, 1));
-    assert_eq!(tally.unheard_longest_ns, found[0].end - found[0].begin);
-}

@@ -9,8 +9,8 @@ mod arrival;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::exchange::Opening;
 use super::super::ledger::Ledger;
+use super::super::opening::Opening;
 use super::super::reader::index;
 use super::super::tls::hello::{self, Hello};
 use super::super::tls::{Random, Secrets, Suite};

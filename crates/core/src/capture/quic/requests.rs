@@ -10,8 +10,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::super::attempt::Loss;
-use super::super::exchange::{Opening, PROMPT, TRACED};
+use super::super::exchange::{PROMPT, TRACED};
 use super::super::ledger::{Ledger, Status, Traced};
+use super::super::opening::Opening;
 use super::super::reader::index;
 use super::super::wire::http2::codes;
 use super::super::wire::http2::fields::Fields;

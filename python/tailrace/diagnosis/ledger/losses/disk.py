@@ -31,8 +31,11 @@ LEAST_BYTES = 1_000_000
 
 def waits(seen: Seen, server: str, gathered: bool | None) -> Loss | None:
     """Return the waits for I/O whose bytes had gathered, or had not, or for which this is not known (None)."""
+    own = _sampled_waits(seen, server)
+    if own is None and (found := _waits_of_host(seen, server)) is not None:
+        return found if gathered is None else None
     # If waits were not sampled, the time in which pages were written back shows them.
-    found = _sampled_waits(seen, server) or _written(seen, server)
+    found = own or _written(seen, server)
     if found is None:
         return None
     dirty, written = (seen.nearest(server, metric) for metric in ("dirty_bytes", "writeback_bytes"))
@@ -69,6 +72,18 @@ def _reads_back(seen: Seen, server: str, begin: int, end: int) -> bool:
 
 def _sampled_waits(seen: Seen, server: str) -> Loss | None:
     return _in_kernel(seen, server, most(*(seen.sampled(server, metric) for metric in WAITS)))
+
+
+def _waits_of_host(seen: Seen, server: str) -> Loss | None:
+    """Return the waits of the server's host, where only its threads show when the server waited in the kernel, too. The
+    host's share is a mean over its CPUs; the part of the processes that were blocked may be larger."""
+    of_host = (seen.view.of_host(server, metric) for metric in WAITS)
+    found = most(*(Loss(seen.beyond(one), blur(one), one.place) for one in of_host if one is not None))
+    blocked = seen.of_processes(server, "tasks_blocked")
+    if found is None or blocked is None:
+        return None
+    meanwhile = replace(blocked, share=np.where(found.share >= TAKEN, blocked.share, 0.0))
+    return _in_kernel(seen, server, most(found, meanwhile))
 
 
 def _written(seen: Seen, server: str) -> Loss | None:

@@ -1,6 +1,7 @@
 """The server waited for its disk, and the bytes do not show whether a log was flushed or dirty pages were written back.
 
-On a host with several disks, for example, the dirty pages of others hide those of the server.
+On a host with several disks, for example, the dirty pages of others hide those of the server. Where only the host of
+several nodes was sampled, its bytes may be those of another node.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from tailrace.diagnosis.ledger.losses.loss import Loss, Seen
 from tailrace.diagnosis.view import View
 
 CAUSE = "log-flush or writeback"
-SAYS = "the flushes or the writeback that {server} waited for"
+SAYS = "the waits of {server} for its disk"
 PLAIN = "{origin} waited for its disk"
 METRICS, EVENTS = ("psi_io", "disk_busy", "cpu_iowait"), ()
 COMPUTES = False

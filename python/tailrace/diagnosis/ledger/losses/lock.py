@@ -87,6 +87,11 @@ def find(seen: Seen, server: str) -> Loss | None:
     notes = [f"{reported:,} of which failed because of a lock"] if reported else []
     held_by = [_holders(recorded, others, *one) for one in found]
     notes += [f"until {name} left" for name in sorted(set(names[np.concatenate(held_by)].tolist()) - {""})]
+    notes += (
+        ["while the kernel blocked a thread, as a disk does"]
+        if _blocked(seen, server, _inside(recorded, visits))
+        else []
+    )
     words = _words(whose, lasts, notes)
     # In a database with a thread for each visit, several may hold a lock.
     own_threads = limits.has_own_threads(seen.view, server)
@@ -101,8 +106,23 @@ def of_files(seen: Seen, server: str, visits: Times | None) -> bool:
     recorded, files = seen.recorded_visits, seen.of_processes(server, METRICS[2])
     if recorded is None or files is None or visits is None or not len(visits):
         return False
-    inside = Stays.of(recorded.start[visits], recorded.departure[visits]).queue(recorded.steps.edges[:-1]) > 0
+    inside = _inside(recorded, visits)
     return bool(inside.any() and files.share[inside].mean() > MOSTLY)
+
+
+def _inside(recorded: Recorded, visits: Times) -> NDArray[np.bool_]:
+    """Return the steps in which at least one of these visits was inside."""
+    stays = Stays.of(recorded.start[visits], recorded.departure[visits])
+    return np.asarray(stays.queue(recorded.steps.edges[:-1]) > 0)
+
+
+def _blocked(seen: Seen, server: str, inside: NDArray[np.bool_]) -> bool:
+    """Return whether the kernel blocked a thread of the server for most of these steps, and not usually."""
+    for threads in seen.view.series(server, METRICS[1])[:1]:
+        blocked = np.nan_to_num(seen.at(threads)) >= 1.0
+        usually = (blocked & ~inside).sum() > MOSTLY * (~inside).sum()
+        return bool((blocked & inside).sum() > MOSTLY * inside.sum() and not usually)
+    return False
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,18 @@
 """The processes of the server ended, and new ones had to begin: a worker reached its limit of requests, a container was
 restarted, or the kernel killed it for its memory. The server answers nothing from the end of its processes until the
-new ones answer."""
+new ones answer. Meanwhile, its kernel refuses connections, and callers may wait before they try again."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import MOSTLY
+from tailrace.diagnosis.in_vain import NAMES, REFUSED
+from tailrace.diagnosis.ledger import limits
+from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.queues import Times
 from tailrace.diagnosis.series import Series
@@ -27,7 +32,7 @@ COMPUTES = None
 def find(seen: Seen, server: str) -> Loss | None:
     ended, processes = (seen.view.series(server, metric)[:1] for metric in METRICS)
     losses = [
-        Loss(seen.covered([_away(seen, server, _ends(seen, one, number))]), blur(one))
+        Loss(seen.covered([_away(seen, server, _ends(seen, server, one, number))]), blur(one))
         for one, number in zip(ended, processes, strict=False)
     ]
     pods = [table for place, table in seen.view.events_of(*EVENTS) if seen.view.means(place, server)]
@@ -35,12 +40,28 @@ def find(seen: Seen, server: str) -> Loss | None:
         moments = np.concatenate([table[:, 0] for table in pods])
         around = np.column_stack((moments, moments + SECOND))  # The moments of pods are whole seconds.
         losses.append(Loss(seen.covered([_away(seen, server, around)])))
-    return most(*losses)
+    refused = _refused(seen, server)
+    if refused is None:
+        return most(*losses)
+    return replace(most(*losses) or Loss(np.zeros(len(seen.steps))), delays=refused)
 
 
-def _ends(seen: Seen, ended: Series, processes: Series) -> Spans:
+def _refused(seen: Seen, server: str) -> Delays | None:
+    """Return the calls to the server that it refused, as one without a process does."""
+    recorded = seen.recorded_visits
+    if recorded is None:
+        return None
+    mine = (recorded.server == recorded.number[server]) & recorded.names.are(NAMES[REFUSED])
+    refused = np.flatnonzero(mine)
+    return Delays.paused(refused, (recorded.departure - recorded.sent)[refused]) if len(refused) else None
+
+
+def _ends(seen: Seen, server: str, ended: Series, processes: Series) -> Spans:
     """Return the samples in which at least half of the processes that serve ended. One of several processes only looks
-    after the others."""
+    after the others. A database may have a process for each connection, which ends with it: there, all have to end."""
+    if limits.has_own_threads(seen.view, server):
+        none = np.rint(processes.value) == 0
+        return np.column_stack((processes.begin[none], processes.end[none]))
     serve = max(seen.slow.usual(processes) - 1.0, 1.0)
     many: NDArray[np.bool_] = np.rint(ended.value) >= max(MOSTLY * serve, 1.0)
     return np.column_stack((ended.begin[many], ended.end[many]))
