@@ -271,6 +271,8 @@ class _Bench:
     def _begun(self, clusters: list[Cluster]) -> int:
         """Return when the time without calm began in which these episodes lie. In a lasting overload, episodes follow
         each other, and what began it may lie long before the later ones."""
+        if not self.seen.slow.has_calm:
+            return self.seen.view.begin
         begin = min(one.begin for one in clusters)
         calm = self.seen.slow.calm
         earlier = calm[calm[:, 0] < begin]
