@@ -96,6 +96,21 @@ def test_a_batch_that_comes_at_once_differs_from_a_rate_that_rises() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lasts", "batches"),
+    [(1, [(200, 201)]), (4, [(200, 204)]), (10, []), (30, [])],
+    ids=["at once", "in 40 ms", "in 100 ms", "in 300 ms"],
+)
+def test_a_batch_is_found_within_a_time_in_which_a_little_more_came(lasts: int, batches: list[tuple[int, int]]) -> None:
+    """Right before 160 requests and after them, two come in each step for a while, where one is usual."""
+    counts = np.ones(400, dtype=np.int64)
+    counts[190:240] += 1
+    counts[200 : 200 + lasts] += 160 // lasts
+    [(begin, end)] = excess.stretches(counts, np.ones(400), FEW)
+    assert (end - begin) * STEP_NS > WINDOW_NS
+    assert excess.at_once(counts, np.ones(400), FEW, WINDOW_NS // STEP_NS) == batches
+
+
+@pytest.mark.parametrize(
     ("users", "compute", "stalls"),
     [
         (CLOSED, "2 ms", (STALL,)),

@@ -77,17 +77,17 @@ def test_a_busy_disk_of_a_server_that_lost_nothing_is_not_charged(stopped: Memor
     assert found["freeze"] >= 0.9 * sum(found.values())
 
 
-@pytest.mark.parametrize("calm_between", [True, False])
-def test_what_began_a_lasting_overload_is_judged_for_its_later_episodes(calm_between: bool) -> None:
+@pytest.mark.parametrize("calm_until", [None, 2, 14], ids=["between", "only before", "never, so all time counts"])
+def test_what_began_a_lasting_overload_is_judged_for_its_later_episodes(calm_until: int | None) -> None:
     stalls = Slow("app", 2.0, 2.8, speed=0.1, cpu=0.1), Slow("app", 9.5, 10.2)
     seen, _, found = drawn_up(system(*stalls, seconds=14.0).sample("neighbour", "cpu_busy", 0.02, (2.0, 2.8, 0.9)))
-    if not calm_between:
-        seen = replace(seen, slow=replace(seen.slow, calm=spans([(T0, T0 + 2 * S)])))
+    if calm_until is not None:
+        seen = replace(seen, slow=replace(seen.slow, calm=spans([(T0, T0 + calm_until * S)])))
     later = [cluster for cluster in seen.slow.clusters if cluster.begin > T0 + 8 * S]
     with ThreadPoolExecutor(1) as replays:
         lines = verdict._Bench(seen, found, groups.together(seen.slow), replays).lines(later)
     assert later
-    assert (("neighbour", "app") in lines) == (not calm_between)
+    assert (("neighbour", "app") in lines) == (calm_until is not None)
 
 
 def test_a_verdict_does_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,46 @@ def test_requests_that_are_slow_by_themselves_are_charged_to_no_line(alone: int,
     assert found.vlrt == pytest.approx(charged)
 
 
+@pytest.mark.parametrize(
+    ("remain", "well", "charged"),
+    [(40, True, 100.0), (40, False, 60.0), (9, False, 100.0)],
+    ids=["calm time", "no calm time", "hardly any remain"],
+)
+def test_what_remains_without_all_causes_is_unknown_if_no_time_was_calm(
+    remain: int, well: bool, charged: float
+) -> None:
+    """A low clock rate makes an overload worse that the balancer alone makes, from the first request on."""
+    line = ("frequency-step", "db")
+
+    def left(without: frozenset[Line]) -> int:
+        return remain if line in without else 100
+
+    def share(of: Line, vlrt: float, remain: int) -> verdict.Share:
+        return verdict.Share(of[0], of[1], vlrt, remain)
+
+    causes = verdict.by_cause([line])
+    (found,), _ = verdict._verdict(causes, causes, left, lambda _: None, share, 100, 0, well=well)
+    assert found.vlrt == pytest.approx(charged)
+
+
+@pytest.mark.parametrize(("rate", "has_calm"), [(100, True), (400, False)], ids=["a stop", "always overloaded"])
+def test_a_system_that_is_always_overloaded_has_no_calm_time(tmp_path: Path, rate: int, has_calm: bool) -> None:
+    table = system(
+        {"workers": 100, "backlog": 20, "calls": {"app": OWN}},
+        APP,
+        DB,
+        {"db": QUICK},
+        rate,
+        {"size": 1, "first": "6 s", "every": "20 s"},
+        FREEZE | {"for": "1.5 s"},
+    )
+    table["interactions"]["page"]["at"]["web"]["compute"] = "4 ms"
+    view = tables.look(made(table, tmp_path / "run"), 50 * MILLISECOND)
+    slow = vlrt.find(view, None)
+    assert slow.clusters
+    assert slow.has_calm == has_calm
+
+
 def test_a_cause_without_which_the_requests_do_not_occur_comes_before_what_nothing_accounts_for() -> None:
     """A stop of 0.6 s leaves a backlog, in which the server lacks more than that for reasons that were not recorded."""
 

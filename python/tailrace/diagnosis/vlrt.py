@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tailrace.diagnosis.constants import ALIKE, APART, FEW, HARDLY_ANY, MANY, NEARLY, QUICK, SEVERAL
 from tailrace.diagnosis.finding import Finding, Mode
 from tailrace.diagnosis.series import Series
-from tailrace.diagnosis.spans import Spans, complement, length, spans, without
+from tailrace.diagnosis.spans import Spans, complement, inside, length, spans, without
 from tailrace.diagnosis.view import View
 from tailrace.diagnosis.words import clock, count, duration, listing
 from tailrace.units import MILLISECOND, SECOND
@@ -83,6 +83,12 @@ class Slow:
     def is_by_itself(self, cluster: Cluster) -> bool:
         """Return whether its requests are slow by themselves. Such requests have clusters of their own."""
         return bool(self.always[cluster.rows].all())
+
+    @property
+    def has_calm(self) -> bool:
+        """Return whether some time is calm. Where none is, all time counts (see `calm`)."""
+        begins = [one.begin for one in self.clusters if not self.is_by_itself(one)]
+        return not bool((inside(self.calm, np.array(begins, dtype=np.int64)) >= 0).any())
 
     def answered(self, cluster: Cluster) -> int:
         """Return when the last of its requests ended."""

@@ -122,8 +122,9 @@ def draw_up(seen: Seen, recorded: Recorded) -> Account:
     held_up = [loss.delays for loss in losses.values() if loss.delays is not None]
     free, recorded = delays.free(recorded, held_up), delays.after_pauses(recorded, held_up)
     prior = np.ones((len(recorded.servers), len(recorded.steps)))
-    for (_, server), loss in losses.items():
-        prior[recorded.number[server]] -= loss.share
+    for server, number in recorded.number.items():
+        for loss in _possible(seen, server, losses).values():
+            prior[number] -= loss.share
     prior = np.clip(prior, LEAST_CAPACITY, 1.0)
     known = recorded.workers.copy()
     at_once = limits.at_once(recorded, routes.pools)

@@ -77,14 +77,14 @@ def _of_clients(recorded: Recorded, calm: Mask, repeated: Times, mine: Mask) -> 
     roots = roots[np.argsort(recorded.sent[roots], kind="stable")]
     clients = _Clients.of(recorded, repeated, mine, _loaded(recorded, roots))
     counts, usual = _numbers(recorded, calm, roots, clients)
-    found = excess.stretches(counts, usual, FEW)
-    if at_once := [(begin, end) for begin, end in found if (end - begin) * STEP_NS <= WINDOW_NS]:
+    while at_once := excess.at_once(counts, usual, FEW, WINDOW_NS // STEP_NS):
         batch = excess.beyond_usual(recorded.sent[roots], usual, at_once)
+        if not len(batch):
+            break
         yield roots[batch], np.full(len(batch), NEVER)
         roots = np.delete(roots, batch)
         counts, usual = _numbers(recorded, calm, roots, clients)
-        found = excess.stretches(counts, usual, FEW)
-    its = excess.beyond_usual(recorded.sent[roots], usual, found)
+    its = excess.beyond_usual(recorded.sent[roots], usual, excess.stretches(counts, usual, FEW))
     yield roots[its], excess.turns(recorded.sent[roots[its]], counts, usual)
     for part in _heavy(recorded, calm, roots):
         counts, usual = _numbers(recorded, calm, part, clients)

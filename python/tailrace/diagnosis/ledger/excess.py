@@ -60,6 +60,29 @@ def stretches(counts: Times, usual: Shares, least: int) -> list[tuple[int, int]]
     return found
 
 
+def at_once(counts: Times, usual: Shares, least: int, longest: int) -> list[tuple[int, int]]:
+    """Return the parts of these stretches, of at most `longest` steps, in which requests came at once. Such a part says
+    more against the usual number than each longer one around it: of a stretch whose rate is high, more steps say more.
+    By chance, requests may come a little faster than usual right before or after those that came at once."""
+    missing, came, due = _missing(counts, usual), _sums(counts), DRIFT * _sums(usual)
+    found = []
+    for begin, end in stretches(counts, usual, least):
+        if end - begin <= longest:
+            found.append((begin, end))
+            continue
+        parts = []
+        for steps in range(1, min(2 * longest, end - begin) + 1):
+            first = np.arange(begin, end - steps + 1)
+            more = np.maximum(came[first + steps] - came[first] - missing[first], 0.0)
+            says = _against(more, due[first + steps] - due[first])
+            at = int(says.argmax())
+            parts.append((float(says[at]), float(more[at]), int(first[at]), steps))
+        says_most, more_then, first_then, steps_then = max(parts)
+        if steps_then <= longest and more_then >= least and says_most >= SIGMAS**2 / 2:
+            found.append((first_then, first_then + steps_then))
+    return found
+
+
 def _sums(values: Times | Shares) -> Shares:
     return np.concatenate(([0.0], np.cumsum(values)))
 
@@ -67,7 +90,15 @@ def _sums(values: Times | Shares) -> Shares:
 def is_more(count: float, usual: float) -> bool:
     """Return whether so many requests come by chance as seldom as a large number exceeds its mean by `SIGMAS` standard
     deviations (Chernoff's bound of a Poisson number with the mean `usual`)."""
-    return count > usual and (usual == 0.0 or count * log(count / usual) - count + usual >= SIGMAS**2 / 2)
+    return bool(_against(np.array([count]), np.array([usual]))[0] >= SIGMAS**2 / 2)
+
+
+def _against(counts: Shares, usual: Shares) -> Shares:
+    """Return how much these numbers say against a Poisson number with the mean `usual`: the logarithm of Chernoff's
+    bound. It is 0 where no more came than usual."""
+    counts = np.maximum(counts, usual)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(counts > usual, counts * np.log(counts / usual) - counts + usual, 0.0)
 
 
 def is_rare(number: int, expected: float) -> bool:

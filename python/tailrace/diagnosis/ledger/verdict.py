@@ -198,7 +198,7 @@ class _Bench:
             return Share(line[0], line[1] or None, vlrt, of_replayed(remain), self.account.who(line), *told)
 
         alone = self.account.recorded.request[trial.visits[trial.slow_by_themselves(_all(causes)) & mine]]
-        verdict = _verdict(causes, parts, left, ahead, share, count, len(alone))
+        verdict = _verdict(causes, parts, left, ahead, share, count, len(alone), well=self.seen.slow.has_calm)
         return Judged(*verdict, self.kept(number), replayed, alone)
 
     def _model(self, number: int, count: int) -> tuple[Trial, int]:
@@ -271,6 +271,8 @@ class _Bench:
     def _begun(self, clusters: list[Cluster]) -> int:
         """Return when the time without calm began in which these episodes lie. In a lasting overload, episodes follow
         each other, and what began it may lie long before the later ones."""
+        if not self.seen.slow.has_calm:
+            return self.seen.view.begin
         begin = min(one.begin for one in clusters)
         calm = self.seen.slow.calm
         earlier = calm[calm[:, 0] < begin]
@@ -423,10 +425,13 @@ def _verdict(
     share: Callable[[Line, float, int], Share],
     count: int,
     alone: int,
+    *,
+    well: bool = True,
 ) -> Verdict:
     """Return the shares of `count` very slow requests, the largest first, and the causes that made it worse. `causes`
     has the lines that are taken away for each cause, and `parts` those that are charged. In the replay, `alone`
-    requests are very slow by themselves; no line is charged with these."""
+    requests are very slow by themselves; no line is charged with these. Calm time shows that the system is `well`
+    without its causes, so what remains without them is an error of the replay."""
     rest = causes.get(UNKNOWN, frozenset())
     sure = {name: its for name, its in causes.items() if name != UNKNOWN}
     named = list(sure.values())
@@ -443,11 +448,12 @@ def _verdict(
     worth = {name: value for name, value in worth.items() if value > 0.0}
     ahead(frozenset({line}) for name in worth for line in parts[name])
     charged = sum(worth.values())
-    # What is left without all lines is the error of the replay if it is less than half. Otherwise something else made
-    # it.
     others = as_it_was - alone
     part_of_others = others / as_it_was if as_it_was else 1.0
-    unit = count * part_of_others / max(charged if charged >= MOSTLY * others else others, charged, 1.0)
+    made = others if well else _made(others, charged, left(everything | rest) - alone)
+    explained = made / others if others > 0 else 1.0
+    # The lines are charged with all that causes made. The difference is an error, too, if it is less than half.
+    unit = count * part_of_others * explained / max(charged if charged >= MOSTLY * made else made, charged, 1.0)
     shares = [
         share(line, worth[cause] * part * unit, left(frozenset({line})))
         for cause in worth
@@ -460,6 +466,13 @@ def _verdict(
         if as_it_was - slow >= ALIKE * as_it_was > 0
     )
     return tuple(sorted(shares, key=lambda one: -one.vlrt)), worse
+
+
+def _made(others: int, charged: float, remain: int) -> float:
+    """Return how many of the `others` some cause made in a system without calm time. What remains without all lines is
+    an error of the replay if it is hardly any of them. Otherwise the system is too slow for its usual load, unless the
+    lines that are `charged` explain it: the removal of another one may make it worse."""
+    return others if remain <= HARDLY_ANY * others else min(max(others - remain, charged), others)
 
 
 def without(causes: Mapping[str, frozenset[Line]], left: Count) -> Left:
