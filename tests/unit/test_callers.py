@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tailrace.diagnosis.tables import _calling
+from builders import requests, visits
+from systems import MS, Memory
+from tailrace.diagnosis.tables import _calling, look
 from tailrace.topology import Server, Topology
 
 FRONT, SIDE = Server(name="front", address="10.0.0.3:80"), Server(name="side", address="10.0.0.3:81")
@@ -26,3 +28,8 @@ SIX = Server(name="front", addresses=("[fd00::3]:80", "10.0.0.3:80"))
 def test_a_host_with_one_server_is_that_server(servers: tuple[Server, ...], caller: str, found: str | None) -> None:
     stays = [*(server.name for server in servers), "10.0.0.5:80"]
     assert _calling(pl.Series([caller]), Topology(servers=servers), stays).get(caller) == found
+
+
+def test_a_client_on_the_host_of_a_server_is_no_call_of_the_server_to_itself() -> None:
+    tables = {"requests": requests({"server": "front"}), "visits": visits({"server": "front", "caller": "10.0.0.3"})}
+    assert look(Memory(Topology(servers=(FRONT,)), tables), 50 * MS).calls == {}

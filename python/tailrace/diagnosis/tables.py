@@ -156,7 +156,11 @@ def _visits(
     callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), topology, stays)
     names = {"caller": pl.Categorical, "name": pl.String}
     calling = pl.DataFrame({"caller": list(callers), "name": list(callers.values())}, names)
-    by_servers = inside.join(calling, on="caller", maintain_order="left")
+    # A client on the host of a server has its address, and is no call of the server to itself.
+    of_others = (pl.col("name") != pl.col("server").cast(pl.String)) | (
+        pl.col("name") == pl.col("caller").cast(pl.String)
+    )
+    by_servers = inside.join(calling, on="caller", maintain_order="left").filter(of_others)
     calls: dict[str, dict[str, Stays]] = {}
     for (name, server), rows in by_servers.partition_by("name", "server", as_dict=True).items():
         calls.setdefault(name, {})[server] = Stays.of(rows["sent"].to_numpy(), rows["departure"].to_numpy())
