@@ -156,7 +156,7 @@ def _visits(
     callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), topology, stays)
     names = {"caller": pl.Categorical, "name": pl.String}
     calling = pl.DataFrame({"caller": list(callers), "name": list(callers.values())}, names)
-    # A client on the host of a server has its address, and is no call of the server to itself.
+    # A client on the host of a server has its address. The server did not call itself.
     of_others = (pl.col("name") != pl.col("server").cast(pl.String)) | (
         pl.col("name") == pl.col("caller").cast(pl.String)
     )
