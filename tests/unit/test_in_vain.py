@@ -27,6 +27,9 @@ PAGE = {"request": 7, "departure": T0 + 2 * S}
 CALL = {"parent": 1, "request": 7, "server": "app", "sent": T0 + S, "arrival": T0 + S, "departure": T0 + S + MS}
 
 
+SERVED = {"server": "app", "sent": T0 + 5 * S, "arrival": T0 + 5 * S, "departure": T0 + 6 * S}
+
+
 @pytest.mark.parametrize(
     ("kind", "arrival", "lost"),
     [("refused_call", MS, 0), ("unanswered_call", S - 1, 1), ("unacknowledged", S - 1, 1)],
@@ -39,14 +42,14 @@ def test_a_visit_waits_until_its_next_call(kind: str, arrival: int, lost: int) -
 
 
 def test_it_waits_to_its_end_if_it_calls_nobody_else() -> None:
-    [call] = recorded(PAGE, kind="unanswered_call").filter(pl.col("visit") >= in_vain.FIRST).to_dicts()
+    [call] = recorded(PAGE, SERVED, kind="unanswered_call").filter(pl.col("visit") >= in_vain.FIRST).to_dicts()
     assert call["departure"] == 2 * S - 1
 
 
 def test_the_visit_that_was_free_for_the_shortest_time_called() -> None:
     later = PAGE | {"sent": T0 + MS // 2, "arrival": T0 + MS // 2}
     ended = PAGE | {"sent": T0 + MS * 3 // 4, "arrival": T0 + MS * 3 // 4, "departure": T0 + MS * 4 // 5}
-    found = recorded(PAGE, later, ended, kind="refused_call")
+    found = recorded(PAGE, later, ended, SERVED, kind="refused_call")
     assert found.filter(pl.col("visit") >= in_vain.FIRST)["parent"].to_list() == [2]
 
 
@@ -66,3 +69,28 @@ def test_nothing_changes_without_such_events() -> None:
 def test_an_attempt_outside_all_visits_is_of_nobody() -> None:
     found = recorded(PAGE, kind="refused_call", begin=3 * S, end=3 * S)
     assert found["visit"].to_list() == [1]
+
+
+def test_no_call_is_added_to_a_server_that_answered_nobody() -> None:
+    assert recorded(PAGE, kind="refused_call")["visit"].to_list() == [1]
+
+
+def test_a_visit_with_a_call_open_is_not_free() -> None:
+    second = CALL | {"sent": T0 + 10 * MS, "arrival": T0 + 10 * MS, "departure": T0 + 20 * MS}
+    whole = CALL | {"sent": T0 + 5 * MS, "arrival": T0 + 5 * MS, "departure": T0 + S}
+    found = recorded(PAGE, whole, second, kind="refused_call", begin=500 * MS, end=500 * MS)
+    assert found["visit"].to_list() == [1, 2, 3]
+
+
+def test_one_event_at_two_places_of_a_server_is_one() -> None:
+    late = CALL | {"sent": T0 + MS, "arrival": T0 + MS}
+    rows = [
+        {"place": place, "kind": "unacknowledged", "begin": T0 + MS, "end": T0 + end * MS}
+        for place, end in (("app", 300), ("10.0.0.2:80", 900))
+    ]
+    tables = {"requests": requests({}), "visits": visits(PAGE, late), "events": events(*rows)}
+    app = Server(name="app", address="10.0.0.2:80")
+    memory = Memory(Topology(servers=(Server(name="web"), app), calls=TWO.calls), tables)
+    found = in_vain.added(memory).visits().collect()
+    assert found["visit"].to_list() == [1, 2]
+    assert found["arrival"].to_list() == [T0, T0 + 900 * MS]

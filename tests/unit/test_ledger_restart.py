@@ -20,6 +20,12 @@ def test_a_worker_that_ends_and_begins_again_is_charged() -> None:
     assert found["restart"] >= 0.9
 
 
+def test_workers_that_end_one_after_the_other_are_charged_from_the_last_one_on() -> None:
+    one_by_one = ((3.7, 3.75, 1.0), (3.8, 3.85, 1.0), (3.9, 3.95, 1.0), (4.0, 4.05, 1.0))
+    memory = system(STOPPED).sample("app", "processes", 5.0, (4.0, 4.2, 1.0))
+    assert shares(memory.sample("app", "processes_ended", 0.0, *one_by_one))["restart"] >= 0.9
+
+
 def test_a_container_that_is_restarted_is_charged() -> None:
     assert shares(system(STOPPED).event("app", "k8s OOMKilled", 4.0, 4.3))["restart"] >= 0.9
 

@@ -120,15 +120,15 @@ def test_attempts_that_the_capture_shows_and_usual_ones_are_not_reported() -> No
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("refused_call", "Meanwhile, 2 attempts to connect to app were refused."),
-        ("unanswered_call", "Meanwhile, 2 attempts to connect to app had no answer."),
+        ("refused_call", "Meanwhile, 3 attempts to connect to app were refused."),
+        ("unanswered_call", "Meanwhile, 3 attempts to connect to app had no answer."),
         (
             "unacknowledged",
-            "Meanwhile, app acknowledged nothing on 2 connections for up to 1.5 s: packets were lost on the way, or "
-            "its host stood still.",
+            "Meanwhile, 3 times, app did not acknowledge what it was sent, for up to 1.5 s: packets were lost on the "
+            "way, or its host stood still.",
         ),
     ],
 )
 def test_calls_that_no_server_answered_are_reported(kind: str, said: str) -> None:
-    found = told(view(events={kind: [(40.0, 41.5), (40.5, 41.0), (90.0, 91.0)]}))
+    found = told(view(events={kind: [(40.0, 41.5), (40.5, 41.0), (40.6, 41.0), (90.0, 91.0)]}))
     assert found.sentence == f"{UNKNOWN.sentence} {said}"

@@ -68,7 +68,7 @@ def explain(
     if verdict is None or origin is None:
         why = "no origin is known, so no resource can be examined"
         if overflow.finding.numbers.get("sent_slowly"):
-            sentence = "Their clients took so long to send these requests. No server made them wait."
+            sentence = "Most of their time is what their clients took to send these requests."
             return overflow, stall, Cause(UNKNOWN, (), Finding("cause", "absent", sentence))
         if overflow.finding.numbers.get("slow_by_themselves"):
             why = "these requests are slow by themselves, and what they spend their time on was not recorded"

@@ -72,20 +72,22 @@ def added(tables: Tables) -> Tables:
         return tables
     of_visits = pl.col("server").cast(pl.String), pl.col("visit", "parent", "request", "sent", "arrival", "departure")
     visits = tables.visits().select(*of_visits).collect()
+    served = set(visits["server"].unique())
+    of_server = pl.Series([_server(tables, place) for place in tried["place"].to_list()], dtype=pl.String)
     found, late = [], [pl.DataFrame(schema={"visit": pl.UInt64, "until": pl.Int64})]
-    for (place, kind), its in tried.partition_by("place", "kind", as_dict=True).items():
-        server = _server(tables, str(place))
+    for (server, kind), its in tried.with_columns(place=of_server).partition_by("place", "kind", as_dict=True).items():
+        each = its.group_by(sent="begin").agg(until=pl.col("end").max()).sort("sent")
         if kind == UNACKNOWLEDGED:
-            until = its.select(sent="begin", until="end").unique("sent")
-            came = visits.filter(pl.col("server") == server).join(until, on="sent")
-            late.append(came.select("visit", "until").unique("visit"))
-            its = its.join(came, left_on="begin", right_on="sent", how="anti")
+            came = visits.filter(pl.col("server") == server).join(each, on="sent")
+            late.append(came.group_by("visit").agg(pl.col("until").max()))
+            each = each.join(came, on="sent", how="anti", maintain_order="left")
         callers = {call.caller for call in tables.topology.calls if call.callee == server}
-        if len(its) and callers:
-            found.append(_calls(_waits(_free(visits, callers), its["begin"].sort().to_numpy()), server, str(kind)))
+        if server in served and len(each) and callers:
+            found.append(_calls(_waits(_free(visits, callers), each["sent"].to_numpy()), str(server), str(kind)))
     none = _calls(_waits(_free(visits, ()), np.empty(0, dtype=np.int64)), "", REFUSED)
     calls = pl.concat([none, *found]).with_row_index("number").with_columns(visit=FIRST + pl.col("number"))
-    result: Any = _Added(tables, calls.drop("number"), pl.concat(late))
+    waited = pl.concat(late).group_by("visit").agg(pl.col("until").max())
+    result: Any = _Added(tables, calls.drop("number"), waited)
     return result  # type: ignore[no-any-return]
 
 
@@ -100,22 +102,32 @@ def _free(visits: pl.DataFrame, callers: Collection[str]) -> pl.DataFrame:
     mine = mine.select("visit", "request", caller="server", begin="arrival", end="departure")
     calls = visits.select(visit="parent", sent="sent", left="departure").join(mine, on="visit").sort("visit", "sent")
     after = calls.select(
-        "visit", "request", "caller", begin="left", end=pl.coalesce(pl.col("sent").shift(-1).over("visit"), "end")
+        "visit",
+        "request",
+        "caller",
+        begin=pl.col("left").cum_max().over("visit"),
+        end=pl.coalesce(pl.col("sent").shift(-1).over("visit"), "end"),
     )
     first = calls.group_by("visit").agg(first=pl.col("sent").min())
     before = mine.join(first, on="visit", how="left").with_columns(end=pl.coalesce("first", "end")).drop("first")
-    return pl.concat([before, after]).filter(pl.col("begin") <= pl.col("end")).sort("begin")
+    return pl.concat([before, after]).filter(pl.col("begin") <= pl.col("end")).sort("begin", "visit")
 
 
 def _waits(free: pl.DataFrame, tried: Times) -> pl.DataFrame:
-    """Return the stretches in which a server tried to call at these times, from the first attempt in each."""
+    """Return the stretches in which a server tried to call at these times, which are in order. Several attempts in one
+    stretch are one wait, from the first of them on."""
     begin, end = free["begin"].to_numpy(), free["end"].to_numpy()
     first: dict[int, int] = {}
-    for moment, at in zip(tried.tolist(), (np.searchsorted(begin, tried, "right") - 1).tolist(), strict=True):
-        while at >= 0 and end[at] < moment:
-            at -= 1
-        if at >= 0:
-            first.setdefault(at, moment)
+    begun: list[int] = []
+    following = 0
+    for moment, until in zip(tried.tolist(), np.searchsorted(begin, tried, "right").tolist(), strict=True):
+        begun.extend(range(following, until))
+        following = max(following, until)
+        # No later attempt is in a stretch that has ended.
+        while begun and end[begun[-1]] < moment:
+            begun.pop()
+        if begun:
+            first.setdefault(begun[-1], moment)
     return free[list(first)].with_columns(pl.Series("sent", list(first.values()), pl.Int64))
 
 

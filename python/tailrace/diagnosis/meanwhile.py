@@ -52,13 +52,13 @@ def sentences(numbers: Mapping[str, Number]) -> str:
     for kind, how in IN_VAIN.items():
         if kind in numbers:
             attempts = _many(numbers, kind, "attempt")
-            said.append(f"Meanwhile, {attempts} to connect to {numbers[f'{kind}_to']} {how}.")
+            were = how.replace("were", "was") if numbers[kind] == 1 else how
+            said.append(f"Meanwhile, {attempts} to connect to {numbers[f'{kind}_to']} {were}.")
     if UNACKNOWLEDGED in numbers:
-        many = _many(numbers, UNACKNOWLEDGED, "connection")
-        lasted = duration(int(numbers[f"{UNACKNOWLEDGED}_ns"] or 0))
+        times, lasted = _many(numbers, UNACKNOWLEDGED, "time"), duration(int(numbers[f"{UNACKNOWLEDGED}_ns"] or 0))
         said.append(
-            f"Meanwhile, {numbers[f'{UNACKNOWLEDGED}_to']} acknowledged nothing on {many} for up to {lasted}: packets "
-            "were lost on the way, or its host stood still."
+            f"Meanwhile, {times}, {numbers[f'{UNACKNOWLEDGED}_to']} did not acknowledge what it was sent, for up to "
+            f"{lasted}: packets were lost on the way, or its host stood still."
         )
     if "attempts_repeated" in numbers:
         attempts = _many(numbers, "attempts_repeated", "connection attempt")
@@ -106,16 +106,17 @@ def _failed(view: View, span: Span) -> Numbers:
 
 
 def _in_vain(view: View, span: Span) -> Numbers:
-    """Return how many attempts to connect to a server failed, and how many connections it did not acknowledge, each for
-    the server with the most."""
+    """Return how many attempts to connect to a server failed, and how many times it did not acknowledge what it was
+    sent, each for the server with the most beyond the usual number."""
     found: Numbers = {}
     for kind in (*IN_VAIN, UNACKNOWLEDGED):
-        each = [
-            (times[(times[:, 0] < span[1]) & (times[:, 1] >= span[0])], place) for place, times in view.events_of(kind)
-        ]
-        times, place = max(each, key=lambda one: len(one[0]), default=(np.empty((0, 2)), ""))
-        if len(times):
-            found |= {kind: len(times), f"{kind}_to": place, f"{kind}_ns": int((times[:, 1] - times[:, 0]).max())}
+        best = 0
+        for place, times in view.events_of(kind):
+            here = times[(times[:, 0] < span[1]) & (times[:, 1] >= span[0])]
+            if len(here) > best and _is_more(view, span, len(here), len(times) - len(here)):
+                best = len(here)
+                longest = {f"{kind}_ns": int((here[:, 1] - here[:, 0]).max())} if kind == UNACKNOWLEDGED else {}
+                found |= {kind: best, f"{kind}_to": place, **longest}
     return found
 
 

@@ -334,15 +334,16 @@ impl Connection {
             if side == Side::Server {
                 let (losses, unheard) = body.again.acknowledged(segment);
                 body.queue.lost(losses, self.parties.server, ledger);
-                ledger.unheard(self.parties.server, unheard);
+                ledger.unheard(self.ends[0].ip, self.parties.server, unheard);
             }
         }
         body.streams[mine].finish_at(segment);
         if segment.len > 0 {
             match body.streams[mine].place(segment) {
                 Place::InOrder { skip } => {
-                    if side == Side::Client {
-                        body.again.sent(segment.time);
+                    match side {
+                        Side::Client => body.again.sent(segment.time),
+                        Side::Server => body.queue.speak(segment.time),
                     }
                     let bytes = segment.payload.get(skip as usize..).unwrap_or(&[]);
                     self.read(side, segment.time, bytes, segment.len - skip, ledger);
@@ -498,7 +499,7 @@ impl Connection {
         self.settle_held(i64::MAX, ledger);
         self.settle_reader(true, ledger);
         if let Some(body) = &mut self.body {
-            body.asks_no_more(self.parties.server, time, ledger);
+            body.asks_no_more(self.ends[0].ip, self.parties.server, time, ledger);
             let kept = body.ended == [false; 2];
             let mut out = scribe!(self, body, ledger);
             if kept {
@@ -589,7 +590,7 @@ impl Connection {
         self.settle_reader(true, ledger);
         ledger.counts.connections_open += u64::from(!self.is_closed());
         if let Some(body) = &mut self.body {
-            body.asks_no_more(self.parties.server, now, ledger);
+            body.asks_no_more(self.ends[0].ip, self.parties.server, now, ledger);
             scribe!(self, body, ledger).close_recording();
         }
     }

@@ -58,6 +58,8 @@ struct Exchange {
     /// When the last bytes of the request came.
     last_asked: i64,
     bytes_in: u64,
+    /// When the server first sent anything after the request had begun.
+    spoke: i64,
     first_byte: i64,
     last_byte: i64,
     bytes_out: u64,
@@ -120,6 +122,13 @@ impl Queue {
             newest.lost = newest.lost.saturating_add(1);
             ledger.servers.tally(server, |tally| tally.data_drops += 1);
             ledger.lost(server, true, loss);
+        }
+    }
+
+    /// The server sends bytes.
+    pub fn speak(&mut self, time: i64) {
+        if let Some(newest) = self.open.back_mut().filter(|it| it.spoke == NO_TIME) {
+            newest.spoke = time;
         }
     }
 
@@ -244,15 +253,22 @@ impl Scribe<'_> {
                 trace: exchange.trace,
             });
         }
-        // The kernel takes so much, also if the server reads nothing (RFC 9293: a window without scaling).
-        if visit.data_drops == 0 && visit.bytes_in <= u64::from(u16::MAX) {
-            let until = exchange.last_asked;
-            self.ledger
-                .outlasts(Quiet::SlowRequest, visit.server, arrival, until);
-        }
+        self.sent_slowly(exchange, &visit);
         let departure = visit.departure;
         self.ledger.push(visit);
         departure
+    }
+
+    /// A client may send a short request in parts. The kernel of the server takes so much, also if the server reads
+    /// nothing (RFC 9293: a window without scaling). A client that waits for the server between the parts is not slow.
+    fn sent_slowly(&mut self, exchange: &Exchange, visit: &Visit) {
+        let until = exchange.last_asked;
+        let asked_for = exchange.spoke != NO_TIME && exchange.spoke < until;
+        let short = visit.bytes_in <= u64::from(u16::MAX);
+        if short && !asked_for && visit.data_drops == 0 && until - exchange.begin > PROMPT {
+            self.ledger
+                .outlasts(Quiet::SlowRequest, visit.server, visit.arrival, until);
+        }
     }
 
     /// The client ends the connection, so it waits no longer for the answers that have not begun. The server may not
@@ -424,6 +440,7 @@ impl Exchanges for Scribe<'_> {
             arrived: NO_TIME,
             last_asked: time,
             bytes_in: 0,
+            spoke: NO_TIME,
             first_byte: NO_TIME,
             last_byte: NO_TIME,
             bytes_out: 0,

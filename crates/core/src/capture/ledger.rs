@@ -340,9 +340,9 @@ impl Ledger {
         }
     }
 
-    /// Nothing acknowledged what a client sent again in this time.
-    pub fn unheard(&mut self, server: u32, time: Option<Loss>) {
-        if let Some(Loss { begin, end }) = time {
+    /// Nothing acknowledged what a server at this address sent again to another one in this time.
+    pub fn unheard(&mut self, from: IpAddr, server: u32, time: Option<Loss>) {
+        if let Some(Loss { begin, end }) = time.filter(|_| self.servers.serves(from)) {
             self.outlasts(Quiet::Unheard, server, begin, end);
         }
     }

@@ -20,6 +20,7 @@ use super::super::stream::distance;
 use super::super::Segment;
 use super::Body;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// The part of the wait before the last repetition in which the acknowledgement must follow it: 10 ms of the shortest
 /// retransmission timeout of Linux.
@@ -102,8 +103,14 @@ impl Again {
 
 impl Body {
     /// The connection is over for the client, or the recording is.
-    pub(super) fn asks_no_more(&mut self, server: u32, time: i64, ledger: &mut Ledger) {
-        ledger.unheard(server, self.again.unheard());
+    pub(super) fn asks_no_more(
+        &mut self,
+        from: IpAddr,
+        server: u32,
+        time: i64,
+        ledger: &mut Ledger,
+    ) {
+        ledger.unheard(from, server, self.again.unheard());
         if let Some(opening) = &mut self.queue.opening {
             opening.ask(server, time, ledger);
         }

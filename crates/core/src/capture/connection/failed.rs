@@ -111,7 +111,7 @@ impl Connection {
             self.tell_losses(ledger);
         }
         (self.told, self.was_told) = (true, true);
-        if ledger.servers.serves(self.ends[0].ip) {
+        if accepts && ledger.servers.serves(self.ends[0].ip) {
             ledger.silences.push(Silence {
                 server: self.parties.server,
                 of: match status {

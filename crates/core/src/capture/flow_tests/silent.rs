@@ -84,20 +84,50 @@ fn a_short_request_that_comes_in_parts_is_an_event() {
 }
 
 #[test]
-fn a_failed_attempt_is_an_event_if_a_server_made_it() {
-    let calls = |serves: bool| {
-        let (mut asked, mut refused) = (Talk::new(), Talk::new());
+fn a_client_that_waits_for_the_server_or_a_connection_before_it_sends_is_not_slow() {
+    let head = "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+    let goes_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    let behind = (1001 + head.len() as u32, 5001 + goes_on.len() as u32);
+    let mut talk = Talk::new();
+    talk.syn(0)
+        .open(S)
+        .up(S + MS, 1001, 5001, head)
+        .down(3 * S, 5001, behind.0, goes_on)
+        .up(3 * S + MS, behind.0, behind.1, "a")
+        .down(
+            3 * S + 2 * MS,
+            behind.1,
+            behind.0 + 1,
+            "HTTP/1.1 204 No Content\r\n\r\n",
+        );
+    assert!(talk.flow().ledger.silences.is_empty());
+    let mut late = Talk::new();
+    late.syn(0).open(S).exchange(S + MS);
+    assert!(late.flow().ledger.silences.is_empty());
+}
+
+#[test]
+fn a_failed_attempt_is_an_event_if_a_server_made_it_at_a_port_that_accepted_others() {
+    let calls = |serves: bool, accepted: bool| {
+        let (mut asked, mut served, mut refused) = (Talk::new(), Talk::new(), Talk::new());
         if serves {
-            asked.server = "10.0.0.1:80";
-            asked.client = "10.0.0.9:4000";
+            (asked.server, asked.client) = ("10.0.0.1:80", "10.0.0.9:4000");
         }
         asked.syn(0).open(MS).exchange(2 * MS);
+        served.client = "10.0.0.8:4000";
+        if accepted {
+            served.syn(S).open(S + MS).exchange(S + 2 * MS);
+        }
         refused.client = "10.0.0.1:4001";
-        refused.syn(S).packet(S + MS, false, RST | ACK, 0, 1001, "");
-        let flow = flow(&[asked.packets, refused.packets].concat());
+        refused
+            .syn(2 * S)
+            .packet(2 * S + MS, false, RST | ACK, 0, 1001, "");
+        let flow = flow(&[asked.packets, served.packets, refused.packets].concat());
         let of = |one: &Silence| (one.of, one.begin, one.end);
         flow.ledger.silences.iter().map(of).collect::<Vec<_>>()
     };
-    assert_eq!(calls(true), [(Quiet::RefusedCall, S, S + MS)]);
-    assert_eq!(calls(false), []);
+    let refused = (Quiet::RefusedCall, 2 * S, 2 * S + MS);
+    assert_eq!(calls(true, true), [refused]);
+    assert_eq!(calls(true, false), []);
+    assert_eq!(calls(false, true), []);
 }

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import MOSTLY
 from tailrace.diagnosis.in_vain import NAMES, REFUSED
-from tailrace.diagnosis.ledger import limits
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.queues import Times
@@ -40,14 +39,15 @@ def find(seen: Seen, server: str) -> Loss | None:
         moments = np.concatenate([table[:, 0] for table in pods])
         around = np.column_stack((moments, moments + SECOND))  # The moments of pods are whole seconds.
         losses.append(Loss(seen.covered([_away(seen, server, around)])))
-    refused = _refused(seen, server)
+    refused = _refused(seen, server) if any(loss.took for loss in losses) or not ended else None
     if refused is None:
         return most(*losses)
     return replace(most(*losses) or Loss(np.zeros(len(seen.steps))), delays=refused)
 
 
 def _refused(seen: Seen, server: str) -> Delays | None:
-    """Return the calls to the server that it refused, as one without a process does."""
+    """Return the calls to the server that it refused, as one without a process does. Where its processes were sampled,
+    they show whether it had none: a full queue or a firewall may refuse a call, too."""
     recorded = seen.recorded_visits
     if recorded is None:
         return None
@@ -57,14 +57,17 @@ def _refused(seen: Seen, server: str) -> Delays | None:
 
 
 def _ends(seen: Seen, server: str, ended: Series, processes: Series) -> Spans:
-    """Return the samples in which at least half of the processes that serve ended. One of several processes only looks
-    after the others. A database may have a process for each connection, which ends with it: there, all have to end."""
-    if limits.has_own_threads(seen.view, server):
-        none = np.rint(processes.value) == 0
-        return np.column_stack((processes.begin[none], processes.end[none]))
-    serve = max(seen.slow.usual(processes) - 1.0, 1.0)
-    many: NDArray[np.bool_] = np.rint(ended.value) >= max(MOSTLY * serve, 1.0)
-    return np.column_stack((ended.begin[many], ended.end[many]))
+    """Return the samples in which at least half of the processes that serve ended, or in which none of these was left.
+    One of several processes only looks after the others. PostgreSQL has a process for each connection, which ends with
+    it: there, all have to be gone."""
+    usual = seen.slow.usual(processes)
+    none = np.rint(processes.value) <= (usual > 1.0)
+    gone = np.column_stack((processes.begin[none], processes.end[none]))
+    known = seen.view.topology.server(server)
+    if known is not None and "postgres" in (known.protocol, known.software):
+        return gone
+    many: NDArray[np.bool_] = np.rint(ended.value) >= max(MOSTLY * (usual - 1.0), 1.0)
+    return np.concatenate((np.column_stack((ended.begin[many], ended.end[many])), gone))
 
 
 def _away(seen: Seen, server: str, ends: Spans) -> Spans:
