@@ -143,16 +143,15 @@ def until(late: pl.DataFrame) -> pl.DataFrame:
 def _visits(
     visits: pl.LazyFrame, late: pl.DataFrame, topology: Topology
 ) -> tuple[dict[str, Stays], dict[str, dict[str, Stays]], dict[str, str]]:
-    columns = pl.col("server", "caller").cast(pl.Categorical), pl.col("visit", "sent", "arrival", "departure")
+    columns = pl.col("server", "caller").cast(pl.Categorical), pl.col("sent", "arrival", "departure")
     inside = visits.select(*columns).collect()
     left = pl.col("departure")
     if len(late):
         inside = inside.join(late, on=("server", "departure"), how="left", maintain_order="left")
         left = pl.coalesce("until", "departure")
-    here = pl.col("visit").fill_null(0) < in_vain.FIRST
     stays = {
         server: Stays.of(rows["arrival"].to_numpy(), rows["left"].to_numpy())
-        for (server,), rows in inside.filter(here).with_columns(left=left).partition_by("server", as_dict=True).items()
+        for (server,), rows in inside.with_columns(left=left).partition_by("server", as_dict=True).items()
     }
     callers = _calling(inside["caller"].drop_nulls().unique(maintain_order=True), topology, stays)
     names = {"caller": pl.Categorical, "name": pl.String}

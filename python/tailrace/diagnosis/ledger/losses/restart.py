@@ -7,10 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis.constants import MOSTLY
-from tailrace.diagnosis.in_vain import NAMES, REFUSED
+from tailrace.diagnosis.in_vain import FIRST, NAMES, REFUSED
 from tailrace.diagnosis.ledger.delays import Delays
 from tailrace.diagnosis.ledger.losses.loss import Loss, Seen, blur, most
 from tailrace.diagnosis.queues import Times
@@ -72,10 +73,18 @@ def _ends(seen: Seen, server: str, ended: Series, processes: Series) -> Spans:
 
 def _away(seen: Seen, server: str, ends: Spans) -> Spans:
     """Return the times from these ends until the server answered again."""
-    left: Times = seen.view.stays[server].departures
+    left = _answers(seen.view, server)
     again = np.append(left, ends[-1:, 1])
     until = again[np.minimum(np.searchsorted(left, ends[:, 1], "right"), len(again) - 1)]
     return spans(np.column_stack((ends[:, 0], np.maximum(until, ends[:, 1]))))
+
+
+def _answers(view: View, server: str) -> Times:
+    """Return when visits left that the server did not refuse."""
+    if not view.events_of(REFUSED):
+        return view.stays[server].departures
+    mine = (pl.col("server").cast(pl.String) == server) & (pl.col("visit") < FIRST)
+    return np.sort(view.visits.filter(mine).select("departure").collect()["departure"].to_numpy())
 
 
 def missing(view: View, server: str) -> str | None:
