@@ -5,7 +5,8 @@
 
 A capture shows the attempt, or bytes that nothing acknowledged, and neither who sent them nor how long it waited. A
 server calls as soon as it needs the answer, so the attempt is of the visit that was free for the shortest time. That
-visit waits until its next call, or until it ends. Other bytes are acknowledged in the end: their visit arrives late.
+visit waits until its next call, or until it ends; several attempts in a row are one wait. Other bytes are acknowledged
+in the end: their visit arrives late.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tailrace.diagnosis.queues import Times
 
 if TYPE_CHECKING:
     from tailrace.diagnosis.tables import Tables
+    from tailrace.topology import Topology
 
 REFUSED, UNANSWERED, UNACKNOWLEDGED = "refused_call", "unanswered_call", "unacknowledged"
 NAMES = {
@@ -67,7 +69,7 @@ def added(tables: Tables) -> Tables:
     events = (
         tables.events().filter(kinds.is_in(list(NAMES))).select(kinds, pl.col("place").cast(pl.String), "begin", "end")
     )
-    tried = events.collect()
+    tried = events.filter(pl.col("place").is_not_null()).collect()
     if tried.is_empty():
         return tables
     of_visits = pl.col("server").cast(pl.String), pl.col("visit", "parent", "request", "sent", "arrival", "departure")
@@ -81,7 +83,7 @@ def added(tables: Tables) -> Tables:
             came = visits.filter(pl.col("server") == server).join(each, on="sent")
             late.append(came.group_by("visit").agg(pl.col("until").max()))
             each = each.join(came, on="sent", how="anti", maintain_order="left")
-        callers = {call.caller for call in tables.topology.calls if call.callee == server}
+        callers = _callers(tables.topology, str(server))
         if server in served and len(each) and callers:
             found.append(_calls(_waits(_free(visits, callers), each["sent"].to_numpy()), str(server), str(kind)))
     none = _calls(_waits(_free(visits, ()), np.empty(0, dtype=np.int64)), "", REFUSED)
@@ -89,6 +91,13 @@ def added(tables: Tables) -> Tables:
     waited = pl.concat(late).group_by("visit").agg(pl.col("until").max())
     result: Any = _Added(tables, calls.drop("number"), waited)
     return result  # type: ignore[no-any-return]
+
+
+def _callers(topology: Topology, server: str) -> set[str]:
+    """Return the servers that call this one. The topology may name the groups of both."""
+    named = topology.names_of(server)
+    callers = {call.caller for call in topology.calls if call.callee in named}
+    return callers | {one.name for one in topology.servers if callers & set(topology.names_of(one.name))}
 
 
 def _server(tables: Tables, place: str) -> str:

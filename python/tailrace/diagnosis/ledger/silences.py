@@ -85,8 +85,8 @@ def _holding(view: View, server: str) -> Spans:
 
 def _since_blocked(held: Spans, before: Spans) -> Spans:
     """Return these silences since the server answered nobody. The client may have sent parts of its request meanwhile:
-    a silence ends when the next one on its connection begins. These times are in whole nanoseconds, so they tell the
-    connections apart."""
+    a silence ends when the next one on its connection begins. Only this time tells the connections apart, so where a
+    capture rounds its times, a silence may be taken for that of another client."""
     earlier = dict(before[:, ::-1].tolist())
     since = held[:, 0].copy()
     for at, begin in enumerate(since.tolist()):
