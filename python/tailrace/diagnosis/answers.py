@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tailrace.diagnosis.changed import Changed
+
 if TYPE_CHECKING:
     from tailrace.diagnosis.tables import Tables
 
@@ -20,16 +22,12 @@ LOSSES_MAX = 255
 
 
 @dataclass(frozen=True)
-class _Arrived:
+class _Arrived(Changed):
     """These are the tables of a recording, with requests and visits that last until their answers arrived."""
 
-    tables: Tables
     repeated: pl.DataFrame
     """For each server, and each end that was not the last, this is the end, and how many times the answer was sent
     again."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.tables, name)
 
     def requests(self) -> pl.LazyFrame:
         return self._moved(self.tables.requests(), "end")

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from tailrace.diagnosis.changed import Changed
 from tailrace.diagnosis.queues import Times
 
 if TYPE_CHECKING:
     from tailrace.diagnosis.tables import Tables
-    from tailrace.topology import Topology
 
 REFUSED, UNANSWERED, UNACKNOWLEDGED = "refused_call", "unanswered_call", "unacknowledged"
 NAMES = {
@@ -35,16 +35,12 @@ FIRST = 2**62 + 2**61
 
 
 @dataclass(frozen=True)
-class _Added:
+class _Added(Changed):
     """These are the tables of a recording with such calls."""
 
-    tables: Tables
     calls: pl.DataFrame
     late: pl.DataFrame
     """These visits arrived `until` then, because what was sent to them was not acknowledged before."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.tables, name)
 
     def visits(self) -> pl.LazyFrame:
         visits = self.tables.visits()
@@ -72,18 +68,19 @@ def added(tables: Tables) -> Tables:
     tried = events.filter(pl.col("place").is_not_null()).collect()
     if tried.is_empty():
         return tables
+    called = {place: tables.topology.place_to_server(place) for place in tried["place"].unique()}
+    servers = pl.col("place").replace({place: server.name for place, server in called.items() if server is not None})
     of_visits = pl.col("server").cast(pl.String), pl.col("visit", "parent", "request", "sent", "arrival", "departure")
     visits = tables.visits().select(*of_visits).collect()
     served = set(visits["server"].unique())
-    of_server = pl.Series([_server(tables, place) for place in tried["place"].to_list()], dtype=pl.String)
     found, late = [], [pl.DataFrame(schema={"visit": pl.UInt64, "until": pl.Int64})]
-    for (server, kind), its in tried.with_columns(place=of_server).partition_by("place", "kind", as_dict=True).items():
+    for (server, kind), its in tried.with_columns(servers).partition_by("place", "kind", as_dict=True).items():
         each = its.group_by(sent="begin").agg(until=pl.col("end").max()).sort("sent")
         if kind == UNACKNOWLEDGED:
             came = visits.filter(pl.col("server") == server).join(each, on="sent")
-            late.append(came.group_by("visit").agg(pl.col("until").max()))
+            late.append(came.select("visit", "until"))
             each = each.join(came, on="sent", how="anti", maintain_order="left")
-        callers = _callers(tables.topology, str(server))
+        callers = tables.topology.callers_of(str(server))
         if server in served and len(each) and callers:
             found.append(_calls(_waits(_free(visits, callers), each["sent"].to_numpy()), str(server), str(kind)))
     none = _calls(_waits(_free(visits, ()), np.empty(0, dtype=np.int64)), "", REFUSED)
@@ -91,18 +88,6 @@ def added(tables: Tables) -> Tables:
     waited = pl.concat(late).group_by("visit").agg(pl.col("until").max())
     result: Any = _Added(tables, calls.drop("number"), waited)
     return result  # type: ignore[no-any-return]
-
-
-def _callers(topology: Topology, server: str) -> set[str]:
-    """Return the servers that call this one. The topology may name the groups of both."""
-    named = topology.names_of(server)
-    callers = {call.caller for call in topology.calls if call.callee in named}
-    return callers | {one.name for one in topology.servers if callers & set(topology.names_of(one.name))}
-
-
-def _server(tables: Tables, place: str) -> str:
-    server = tables.topology.place_to_server(place)
-    return server.name if server is not None else place
 
 
 def _free(visits: pl.DataFrame, callers: Collection[str]) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """This module reports what else went wrong while an episode lasted: a server that was stopped or had no process, calls
-that failed, and connection attempts that a kernel repeated and no capture shows. Where the cause is unknown, they show
-where to look."""
+that failed or that no server answered, and connection attempts that a kernel repeated and no capture shows. Where the
+cause is unknown, they show where to look."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ OUT = {
     "gone": ("processes", "had no process"),
 }
 """For each thing that may be wrong with a place, this is the metric that shows it, and how it is said."""
-IN_VAIN = {REFUSED: "were refused", UNANSWERED: "had no answer"}
-"""This is how attempts of servers to connect to another one failed, and how it is said."""
+IN_VAIN = {REFUSED: ("was refused", "were refused"), UNANSWERED: ("had no answer", "had no answer")}
+"""This is how attempts of servers to connect to another one failed, and how it is said of one and of several."""
 
 
 def told(view: View, episode: Episode, finding: Finding) -> Finding:
@@ -49,11 +49,10 @@ def sentences(numbers: Mapping[str, Number]) -> str:
         status = numbers.get("calls_failed_status")
         how = f" with the status {status}" if status else ""
         said.append(f"Meanwhile, {_many(numbers, 'calls_failed', 'call')} to {numbers['calls_failed_at']} failed{how}.")
-    for kind, how in IN_VAIN.items():
+    for kind, (one, several) in IN_VAIN.items():
         if kind in numbers:
-            attempts = _many(numbers, kind, "attempt")
-            were = how.replace("were", "was") if numbers[kind] == 1 else how
-            said.append(f"Meanwhile, {attempts} to connect to {numbers[f'{kind}_to']} {were}.")
+            attempts, failed = _many(numbers, kind, "attempt"), one if numbers[kind] == 1 else several
+            said.append(f"Meanwhile, {attempts} to connect to {numbers[f'{kind}_to']} {failed}.")
     if UNACKNOWLEDGED in numbers:
         times, lasted = _many(numbers, UNACKNOWLEDGED, "time"), duration(int(numbers[f"{UNACKNOWLEDGED}_ns"] or 0))
         said.append(

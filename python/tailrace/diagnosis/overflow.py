@@ -162,11 +162,12 @@ def _without_queue(slow: Slow, cluster: Cluster, lost: Drops) -> Finding | None:
     no server is known to have dropped, or its requests take that long at any time."""
     span = None, cluster.begin, cluster.end
     if slow.is_by_itself(cluster):
-        names = slow.requests["interaction"].cast(pl.String).gather(cluster.rows).unique().sort().to_list()
+        named = slow.requests["interaction"].gather(cluster.rows)
+        names = named.cast(pl.String).unique().sort().to_list()
         more = [f"{len(names) - NAMED_MAX} other kinds of"] if len(names) > NAMED_MAX else []
         whose = listing(names[:NAMED_MAX] + more)
         sentence = f"Nearly all {whose} requests take that long: they are slow by themselves."
-        figures = {"slow_by_themselves": True, "sent_slowly": all(map(slowly.is_name, names))}
+        figures = {"slow_by_themselves": True, "sent_slowly": bool(slowly.are(named).all())}
         return Finding("overflow", "absent", sentence, *span, figures)
     if not lost.astray:
         return None

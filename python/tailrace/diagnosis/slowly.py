@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tailrace.diagnosis.changed import Changed
 from tailrace.diagnosis.constants import MOSTLY
 
 if TYPE_CHECKING:
@@ -21,20 +22,17 @@ NAME = "slowly sent "
 """The name of such a request begins like this."""
 
 
-def is_name(interaction: str | None) -> bool:
-    return bool(interaction) and str(interaction).startswith(NAME)
+def are(interactions: pl.Series) -> pl.Series:
+    """Return which of these names are those of such requests."""
+    return interactions.cast(pl.String).str.starts_with(NAME).fill_null(value=False)
 
 
 @dataclass(frozen=True)
-class _Named:
+class _Named(Changed):
     """These are the tables of a recording, in which such requests and their visits have names of their own."""
 
-    tables: Tables
     sent_slowly: pl.DataFrame
     """These visits lasted mostly because the client sent their request slowly."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.tables, name)
 
     def requests(self) -> pl.LazyFrame:
         return self._named(self.tables.requests(), "request")

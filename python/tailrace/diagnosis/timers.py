@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tailrace.diagnosis import slowly
@@ -29,8 +28,7 @@ def find(view: View, slow: Slow, packets: Losses, first_byte: Times) -> tuple[Co
     time to send, and if their clients sent them slowly."""
     response = slow.requests["response_ns"].to_numpy()
     transferred = slow.requests["end"].to_numpy() - first_byte
-    named = slow.requests["interaction"].cast(pl.String).to_list()
-    slowly_sent = np.array([slowly.is_name(name) for name in named], dtype=bool)
+    slowly_sent = slowly.are(slow.requests["interaction"]).to_numpy()
     rows = np.flatnonzero((packets.cost < MOSTLY * response) & (transferred < MOSTLY * response) & ~slowly_sent)
     rows = rows[np.argsort(response[rows], kind="stable")]
     every = np.sort(view.requests["response_ns"].to_numpy())

@@ -265,7 +265,8 @@ impl Scribe<'_> {
         let until = exchange.last_asked;
         let asked_for = exchange.spoke != NO_TIME && exchange.spoke < until;
         let short = visit.bytes_in <= u64::from(u16::MAX);
-        if short && !asked_for && visit.data_drops == 0 && until - exchange.begin > PROMPT {
+        let lasted = until.saturating_sub(exchange.begin);
+        if short && !asked_for && visit.data_drops == 0 && lasted > PROMPT {
             self.ledger
                 .outlasts(Quiet::SlowRequest, visit.server, visit.arrival, until);
         }

@@ -94,7 +94,7 @@ impl From<Drop> for Event {
     }
 }
 
-/// Who was silent, and where on the connection; or what came after the visit had ended.
+/// Who was silent, and where on the connection; what came after the visit had ended; or what nobody answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Quiet {
     Client,
@@ -118,7 +118,7 @@ pub enum Quiet {
 /// client needs. A server that reads from one connection at a time has a worker less meanwhile. Or the server, which
 /// speaks first, said nothing: it may not know of a connection whose last packet met a full accept queue, and nobody
 /// repeats anything there if the server answered with a SYN cookie. Or the server went on with a request that its client
-/// had given up, or repeated an answer that had been lost.
+/// had given up, or repeated an answer that had been lost. Or a server called another one, which did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Silence {
     pub server: u32,
@@ -328,7 +328,7 @@ impl Ledger {
         });
     }
 
-    /// Something about a request lasted for so long after its visit had ended.
+    /// Something about a request, or about what was sent for it, lasted for so long.
     pub fn outlasts(&mut self, of: Quiet, server: u32, begin: i64, end: i64) {
         if end.saturating_sub(begin) > PROMPT {
             self.silences.push(Silence {

@@ -40,9 +40,9 @@ def joined(view: View, stretches: Spans, visits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(view: View, stretches: Spans, schema: pl.Schema) -> pl.DataFrame:
-    """Return these silences as visits that nobody answered. The column `asked` has when the client last sent a
-    part of its request. A server that clients do not reach is left out: those that were silent are its callers, and the
-    account of the callers shows why."""
+    """Return these silences as visits that nobody answered. The column `asked` has when the client last sent a part of
+    its request. A server that clients do not reach is left out: those that were silent are its callers, and the account
+    of the callers shows why."""
     found = ((server, _holding(view, server)) for server in view.servers if server in view.direct)
     inside = [
         (server, *one)

@@ -79,15 +79,16 @@ impl Again {
         }
         let wait = self.losses.last().map_or(0, |last| last.end - last.begin);
         let within = match (self.stamp, by.ts_ecr) {
-            (Some(last), Some(answered)) if answered == last => DELAYED,
-            (Some(_), Some(_)) => -1,
-            _ => wait / AT_ONCE,
+            (Some(last), Some(answered)) if answered == last => Some(DELAYED),
+            (Some(_), Some(_)) => None, // an earlier copy arrived
+            _ => Some(wait / AT_ONCE),
         };
-        if by.had_twice || by.time.saturating_sub(self.sent) > within {
-            let unheard = self.unheard();
-            return (Vec::new(), unheard.map(|it| Loss { end: by.time, ..it }));
+        let after = by.time.saturating_sub(self.sent);
+        if within.is_some_and(|within| after <= within) && !by.had_twice {
+            return (std::mem::take(&mut self.losses), None);
         }
-        (std::mem::take(&mut self.losses), None)
+        let unheard = self.unheard();
+        (Vec::new(), unheard.map(|it| Loss { end: by.time, ..it }))
     }
 
     /// The stretch in which bytes were sent again at least twice, and nothing acknowledged them.

@@ -87,11 +87,8 @@ def find(seen: Seen, server: str) -> Loss | None:
     notes = [f"{reported:,} of which failed because of a lock"] if reported else []
     held_by = [_holders(recorded, others, *one) for one in found]
     notes += [f"until {name} left" for name in sorted(set(names[np.concatenate(held_by)].tolist()) - {""})]
-    notes += (
-        ["while the kernel blocked a thread, as a disk does"]
-        if _blocked(seen, server, _inside(recorded, visits))
-        else []
-    )
+    if _blocked(seen, server, _inside(recorded, visits)):
+        notes.append("while the kernel blocked a thread, as a disk does")
     words = _words(whose, lasts, notes)
     # In a database with a thread for each visit, several may hold a lock.
     own_threads = limits.has_own_threads(seen.view, server)
